@@ -25,8 +25,7 @@ static bool is_plain(const JsonNode *name)
 /* The template's text, with the special tokens that it spells and what the marks stand for. */
 static Expr text_expr(Grammar *g, const Tokenizer *t, const char *s, size_t n, const char *name)
 {
-    static const char id[] = "[a-zA-Z0-9]{9}";
-    Expr              e    = EXPR_EMPTY;
+    Expr e = EXPR_EMPTY;
     for (size_t i = 0, length; i < n; i += length ? length : 1) {
         char token[SPECIAL_BYTES];
         int  special = -1;
@@ -36,8 +35,7 @@ static Expr text_expr(Grammar *g, const Tokenizer *t, const char *s, size_t n, c
         e = expr_seq(g, e,
                      length                ? expr_text(g, token, sizeof token)
                          : s[i] == MARK_NAME ? expr_text(g, name, strlen(name))
-                         : s[i] == MARK_ID ? expr_regex(g, id, sizeof id - 1, false, CHARS_UTF8,
-                                                        "id")
+                         : s[i] == MARK_ID ? expr_pattern(g, "[a-zA-Z0-9]{9}")
                                            : expr_text(g, s + i, 1));
     }
     return e;
@@ -176,13 +174,12 @@ static Expr ending_with(const Lead *l, AnswerMarker m)
 /* The text before optional calls. Reasoning contains no call. */
 static Expr before_begun(const Lead *l, const CallFrame *f)
 {
-    static const char spaces[] = "[ \\t\\r\\n]*";
     Grammar   *g     = l->g;
     const Expr calls = ending_with(l, f->begins);
     if (!f->think_end.n)
         return calls;
     const Expr thought = expr_seq(g, ending_with(l, f->think_end), calls),
-               space   = expr_regex(g, spaces, sizeof spaces - 1, false, CHARS_UTF8, "space");
+               space   = expr_pattern(g, "[ \\t\\r\\n]*");
     if (f->thinks || !f->think.n)
         return f->thinks ? thought : calls;
     const Expr think = expr_seq(g, space, marker_expr(l, f->think));

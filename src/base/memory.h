@@ -1,9 +1,10 @@
-/* base/memory.h: checked sizes, memory, pages. */
+/* base/memory.h: checked sizes, memory, sorted arrays, pages. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "base/error.h"
 
 /* ---- checked --------------------------------------------------------------------------------- */
@@ -20,6 +21,24 @@ static inline bool add_size(size_t a, size_t b, size_t *out)
 }
 /* n far from SIZE_MAX */
 static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* ---- sorted ---------------------------------------------------------------------------------- */
+
+/* Sets i, a size_t, to the first of i .. end for which `before`, which is about i, is false. It
+ * must be true up to there and false from there on. */
+#define BISECT(i, end, before)                                                                     \
+    for (size_t low_ = (i), high_ = (end); (i) = low_ + (high_ - low_) / 2, low_ < high_;)         \
+        if (before)                                                                                \
+            low_ = (i) + 1;                                                                        \
+        else                                                                                       \
+            high_ = (i)
+
+/* For qsort. */
+static inline int compare_u32(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 

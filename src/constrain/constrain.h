@@ -86,6 +86,8 @@ Expr expr_chars_text(Grammar *g, const char *text, size_t n, CharForm form);
  * back-references, word boundaries and others. */
 Expr expr_regex(Grammar *g, const char *pattern, size_t n, bool search, CharForm form,
                 const char *what);
+/* A pattern that is right: all of the text, in UTF-8. */
+Expr expr_pattern(Grammar *g, const char *pattern);
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
 

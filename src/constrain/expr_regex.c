@@ -69,7 +69,7 @@ static void parts_add(Builder *s, Parts *to, Part part)
     to->part[to->n++] = part;
 }
 
-static Part row_of(Builder *s, Parts *parts)
+static Part in_a_row(Builder *s, Parts *parts)
 {
     Part all = same(EXPR_EMPTY);
     while (parts->n > 0)
@@ -141,10 +141,10 @@ static Part alternatives(Builder *s)
             parts_add(s, &one, repeated(s));
             continue;
         }
-        parts_add(s, &all, row_of(s, &one));
+        parts_add(s, &all, in_a_row(s, &one));
         s->p++;
     }
-    parts_add(s, &all, row_of(s, &one));
+    parts_add(s, &all, in_a_row(s, &one));
     Part any = any_of(s, &all);
     free(all.part);
     free(one.part);
@@ -178,4 +178,9 @@ Expr expr_regex(Grammar *g, const char *pattern, size_t n, bool search, CharForm
     return expr_alt_list(g, (Expr[]){ part.e[1][1], expr_seq(g, some, part.e[0][1]),
                                       expr_seq(g, part.e[1][0], some),
                                       expr_seq(g, some, expr_seq(g, part.e[0][0], some)) }, 4);
+}
+
+Expr expr_pattern(Grammar *g, const char *pattern)
+{
+    return expr_regex(g, pattern, strlen(pattern), false, CHARS_UTF8, "pattern");
 }

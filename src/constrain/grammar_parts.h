@@ -2,6 +2,7 @@
 #ifndef CONSTRAIN_GRAMMAR_PARTS_H
 #define CONSTRAIN_GRAMMAR_PARTS_H
 
+#include <string.h>
 #include "base/hash.h"
 #include "constrain/constrain.h"
 
@@ -89,15 +90,42 @@ void grammar_spell_repeat(Grammar *g, Rule rule);
 
 /* ---- expr.c ---------------------------------------------------------------------------------- */
 
+/* A row is a head (kind and flags), then: BYTES the set; SEQ head and rest, where the head is no
+ * SEQ; ALT and AND their operands, ascending; NOT its operand; REPEAT its operand, min, max. */
+enum { BYTES, EMPTY, SEQ, ALT, AND, NOT, REPEAT };
+enum {
+    KIND = 255,
+    NULLABLE = 256,
+    COMPLEX = 512, /* contains AND or NOT: may match nothing without showing it */
+    COUNTS = 1024  /* contains a counting REPEAT, not inside AND, NOT, REPEAT */
+};
+
+static inline const uint32_t *row_of(const Grammar *g, Expr e)
+{
+    size_t n;
+    return interned_row(&g->exprs, e, &n);
+}
+static inline uint32_t flags_of(const Grammar *g, Expr e) { return *row_of(g, e); }
+static inline uint32_t kind_of(const Grammar *g, Expr e) { return *row_of(g, e) & KIND; }
+
+/* Push e to the stack, or its operands if it is of this kind (ALT or AND) itself. */
+bool expr_push(Grammar *g, uint32_t kind, Expr e);
+/* Join the stack from `from` on, and pop it. */
+Expr expr_join(Grammar *g, uint32_t kind, size_t from);
+
 static inline bool bytes_have(const ByteSet *s, unsigned byte)
 {
     return s->bits[byte / 64] >> byte % 64 & 1;
 }
+static inline ByteSet bytes_of(const Grammar *g, Expr e)
+{
+    ByteSet set;
+    memcpy(&set, row_of(g, e) + 1, sizeof set);
+    return set;
+}
 static inline void bytes_put(ByteSet *s, unsigned byte) { s->bits[byte / 64] |= 1ull << byte % 64; }
 
 bool expr_begin(Grammar *g); /* makes EXPR_NOTHING and EXPR_EMPTY */
-/* Bytes that no expression distinguishes are one class. Call it before expr_step. */
-void expr_classes(Grammar *g);
 /* The common refinement: the bytes that a or b distinguishes. */
 uint32_t split_meet(Grammar *g, uint32_t a, uint32_t b);
 /* The first class that the split treats like this one. */
@@ -107,9 +135,6 @@ static inline unsigned split_class(const Grammar *g, uint32_t split, unsigned cl
     const uint8_t *like = (const uint8_t *)interned_row(&g->splits, split, &n);
     return g->class_of[like[g->class_byte[class]]];
 }
-/* The derivative: what may follow a byte of the class in a match of e; EXPR_NOTHING: nothing. */
-Expr expr_step(Grammar *g, Expr e, unsigned class);
-
 /* e with its first counts lowered to `most`, but not inside AND and NOT. Both match the same
  * strings of fewer bytes, and the same strings of `most` bytes are prefixes of their matches. */
 Expr expr_clamp(Grammar *g, Expr e, uint32_t most);
@@ -118,6 +143,13 @@ Expr expr_repeated(const Grammar *g, Expr e, uint32_t *max);
 
 /* The number of expressions that follow one another in e. */
 size_t expr_length(const Grammar *g, Expr e);
+
+/* ---- expr_step.c ----------------------------------------------------------------------------- */
+
+/* Bytes that no expression distinguishes are one class. Call it before expr_step. */
+void expr_classes(Grammar *g);
+/* The derivative: what may follow a byte of the class in a match of e; EXPR_NOTHING: nothing. */
+Expr expr_step(Grammar *g, Expr e, unsigned class);
 
 /* ---- grammar_plan.c -------------------------------------------------------------------------- */
 

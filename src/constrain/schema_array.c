@@ -193,17 +193,16 @@ static Expr same_scalar(Schema *s, const char *text)
         return e;
     if (strcmp(text, "0") == 0)
         e = expr_alt(s->g, e, expr_text(s->g, "-0", 2));
-    return expr_seq(s->g, e, expr_regex(s->g, zeros, strlen(zeros), false, CHARS_UTF8, s->what));
+    return expr_seq(s->g, e, expr_pattern(s->g, zeros));
 }
 
 static bool find_scalars(ArrayWalk *w, SetId id)
 {
-    static const char shortest[] =
-        "(?s:[^-0-9].*)|0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\\.[0-9]*[1-9]";
     Grammar *g = w->s->g;
-    Expr     each = expr_regex(g, shortest, sizeof shortest - 1, false, CHARS_UTF8, w->s->what);
+    Expr     shortest = expr_pattern(
+        g, "(?s:[^-0-9].*)|0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\\.[0-9]*[1-9]");
     TextOut  texts = { 0 };
-    bool     found = expr_texts(g, expr_and(g, each, set_scalars(w->s, id)), MOST_UNIQUE, &texts);
+    bool     found = expr_texts(g, expr_and(g, shortest, set_scalars(w->s, id)), MOST_UNIQUE, &texts);
     for (size_t i = 0; found && i < texts.n; i += strlen(texts.text + i) + 1)
         found = add_value(w, (UniqueValue){ .text = same_scalar(w->s, texts.text + i) });
     text_out_free(&texts);

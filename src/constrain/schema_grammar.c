@@ -98,11 +98,8 @@ Expr set_scalars(Schema *s, SetId id)
 {
     Grammar *g = s->g;
     Expr     number = set_scalar(s, id, IS_NUMBER), text = set_scalar(s, id, IS_STRING);
-    if (number == s->all[IS_NUMBER]) { /* if any number is allowed, so are exponents */
-        static const char exponent[] = "(?:[eE][+-]?[0-9]+)?";
-        number = expr_seq(g, number, expr_regex(g, exponent, sizeof exponent - 1, false, CHARS_UTF8,
-                                                s->what));
-    }
+    if (number == s->all[IS_NUMBER]) /* if any number is allowed, so are exponents */
+        number = expr_seq(g, number, expr_pattern(g, "(?:[eE][+-]?[0-9]+)?"));
     text = expr_seq(g, s->quote, expr_seq(g, text, s->quote));
     Expr list[] = { set_scalar(s, id, IS_NULL), set_scalar(s, id, IS_BOOL), number, text };
     return expr_alt_list(g, list, 4);

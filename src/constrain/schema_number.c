@@ -68,7 +68,7 @@ static Expr pattern_of(Schema *s, TextOut *o)
         grammar_fail(s->g, &e);
         return EXPR_NOTHING;
     }
-    Expr x = expr_regex(s->g, text, strlen(text), false, CHARS_UTF8, s->what);
+    Expr x = expr_pattern(s->g, text);
     free(text);
     return x;
 }
@@ -120,24 +120,14 @@ static Expr size_from(Schema *s, const Decimal *d, bool above)
     return pattern_of(s, &o);
 }
 
-static Expr regex(Schema *s, const char *pattern)
-{
-    return expr_regex(s->g, pattern, strlen(pattern), false, CHARS_UTF8, s->what);
-}
-
-static Expr unsigned_all(Schema *s)
-{
-    return regex(s, "(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?");
-}
-
 static Expr from_decimal(Schema *s, const Decimal *d, bool above)
 {
     Grammar *g = s->g;
-    Expr     minus = expr_text(g, "-", 1), all = unsigned_all(s);
+    Expr     minus = expr_text(g, "-", 1), all = expr_pattern(g, "(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?");
     if (!d->negative) {
         Expr e = size_from(s, d, above);
         if (!d->n && !above) /* -0 is zero too */
-            e = expr_alt(g, e, expr_seq(g, minus, regex(s, "0(?:\\.0+)?")));
+            e = expr_alt(g, e, expr_seq(g, minus, expr_pattern(g, "0(?:\\.0+)?")));
         return e;
     }
     /* above -x: smaller than x; from -x on: x and smaller */
@@ -197,7 +187,7 @@ static Expr coprime_multiple(Schema *s, uint32_t r)
                 way[i][k] = expr_alt(g, way[i][k],
                                      expr_seq(g, way[i][out], expr_seq(g, loop, way[out][k])));
     }
-    return expr_seq(g, regex(s, "-?"), expr_repeat(g, way[0][0], 0, REPEAT_FOREVER));
+    return expr_seq(g, expr_pattern(g, "-?"), expr_repeat(g, way[0][0], 0, REPEAT_FOREVER));
 }
 
 /* k more digits, of which the last `places` come after the point, that are `rest` modulo m. */
@@ -245,9 +235,9 @@ static Expr smooth_multiple(Schema *s, uint32_t m, int places)
     Expr *memo = schema_keep(s, ((size_t)t + 1) * m, sizeof *memo);
     if (!memo)
         return EXPR_NOTHING;
-    Expr all = expr_seq(g, regex(s, "-?[0-9]*"), residue(s, memo, t, places, 0, m, power));
+    Expr all = expr_seq(g, expr_pattern(g, "-?[0-9]*"), residue(s, memo, t, places, 0, m, power));
     for (int k = places + 1; k < t; k++)
-        all = expr_alt(g, all, expr_seq(g, regex(s, "-?"),
+        all = expr_alt(g, all, expr_seq(g, expr_pattern(g, "-?"),
                                         residue(s, memo, k, places, 0, m, power)));
     return all;
 }
@@ -273,7 +263,7 @@ static Expr smooth_places(Schema *s, uint32_t m, int places)
             left /= common_factor(left, 10);
         Expr e = smooth_multiple(s, left, written);
         if (written == places)
-            e = expr_seq(g, e, regex(s, places ? "0*" : "(?:\\.0+)?"));
+            e = expr_seq(g, e, expr_pattern(g, places ? "0*" : "(?:\\.0+)?"));
         all = expr_alt(g, all, e);
     }
     return all;

@@ -3,21 +3,16 @@
 #include <stdlib.h>
 #include "constrain/schema_parts.h"
 
-static Expr regex(Schema *s, const char *pattern)
-{
-    return expr_regex(s->g, pattern, strlen(pattern), false, CHARS_UTF8, s->what);
-}
-
 bool scalar_begin(Schema *s)
 {
     Grammar *g = s->g;
     s->any_char = expr_any_char(g, CHARS_JSON);
     s->all[IS_NULL] = expr_text(g, "null", 4);
     s->all[IS_BOOL] = expr_alt(g, expr_text(g, "true", 4), expr_text(g, "false", 5));
-    s->all[IS_NUMBER] = regex(s, "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?");
+    s->all[IS_NUMBER] = expr_pattern(g, "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?");
     s->all[IS_STRING] = expr_repeat(g, s->any_char, 0, REPEAT_FOREVER);
     /* 1.0 is an integer, except in draft 4 */
-    s->integer = regex(s, s->draft == DRAFT_4 ? "-?(?:0|[1-9][0-9]*)"
+    s->integer = expr_pattern(g, s->draft == DRAFT_4 ? "-?(?:0|[1-9][0-9]*)"
                                               : "-?(?:0|[1-9][0-9]*)(?:\\.0+)?");
     s->quote = expr_text(g, "\"", 1);
     Expr space = expr_repeat(g, expr_text(g, " ", 1), 0, 1);

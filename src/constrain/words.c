@@ -3,17 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 
 bool words_add(Words *w, const uint32_t *word, size_t n)
 {
-    if (n > w->cap - w->n) {
-        size_t    cap = 2 * w->cap + n + 16;
-        uint32_t *grown = cap < UINT32_MAX ? realloc(w->word, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return false;
-        w->word = grown;
-        w->cap  = cap;
-    }
+    if (w->n + n >= UINT32_MAX || !ARRAY_ROOM(w->word, w->cap, w->n + n))
+        return false;
     if (n)
         memcpy(w->word + w->n, word, n * sizeof *word);
     w->n += n;

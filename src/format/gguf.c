@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "format/bytes.h"
 
 enum { MAX_TENSORS = 1 << 20, MOST_PARTS = 65535, DEFAULT_ALIGNMENT = 32 };
@@ -272,14 +273,7 @@ const Tensor *gguf_tensor(const GgufFile *f, const char *name)
 
 const GgufPart *gguf_part_of(const GgufFile *f, const Tensor *t)
 {
-    size_t i = (size_t)(t - f->tensors), low = 0;
-    /* Find the last part that starts at or before tensor i. */
-    for (size_t high = f->n_parts; high - low > 1;) {
-        size_t middle = low + (high - low) / 2;
-        if (f->part[middle].first_tensor <= i)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &f->part[low];
+    size_t i = (size_t)(t - f->tensors), part = 1;
+    BISECT (part, f->n_parts, f->part[part].first_tensor <= i);
+    return &f->part[part - 1];
 }

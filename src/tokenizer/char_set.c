@@ -22,19 +22,13 @@ void char_set_add(CharSet *s, uint32_t first, uint32_t last)
     s->edge[s->n++] = last + 1;
 }
 
-static int by_start(const void *a, const void *b)
-{
-    const uint32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 void char_set_sort(CharSet *s)
 {
     size_t n = 0, ordered = 2; /* most sets are sorted already */
     while (ordered < s->n && s->edge[ordered - 2] <= s->edge[ordered])
         ordered += 2;
     if (ordered < s->n)
-        qsort(s->edge, s->n / 2, 2 * sizeof *s->edge, by_start);
+        qsort(s->edge, s->n / 2, 2 * sizeof *s->edge, compare_u32);
     for (size_t i = 0; i < s->n; i += 2)
         if (n && s->edge[i] <= s->edge[n - 1])
             s->edge[n - 1] = s->edge[i + 1] > s->edge[n - 1] ? s->edge[i + 1] : s->edge[n - 1];
@@ -58,17 +52,11 @@ void char_set_invert(CharSet *s)
 
 CharShare char_set_share(const CharSet *s, uint32_t first, uint32_t last)
 {
-    size_t low = 0, high = s->n; /* all edges before low are <= first */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->edge[middle] <= first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low % 2 == 1)
-        return s->edge[low] > last ? SHARE_ALL : SHARE_SOME;
-    return low < s->n && s->edge[low] <= last ? SHARE_SOME : SHARE_NONE;
+    size_t i = 0;
+    BISECT (i, s->n, s->edge[i] <= first);
+    if (i % 2 == 1)
+        return s->edge[i] > last ? SHARE_ALL : SHARE_SOME;
+    return i < s->n && s->edge[i] <= last ? SHARE_SOME : SHARE_NONE;
 }
 
 /* Simple case folding. The first pass adds the folded form of each member. The second pass adds

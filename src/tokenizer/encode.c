@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "base/memory.h"
 #include "tokenizer/tokenizer_parts.h"
 #include "tokenizer/unicode.h"
 
@@ -11,15 +12,8 @@ enum { LONGEST_TEXT = 1 << 30, CACHE_FROM = 1024, FILTER_FROM = 1 << 18 }; /* by
 
 bool ids_push(Ids *ids, int32_t id, Error *err)
 {
-    if (ids->n == ids->cap) {
-        size_t   cap = ids->cap ? 2 * ids->cap : 64;
-        int32_t *grown =
-            cap < SIZE_MAX / sizeof *grown ? realloc(ids->id, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return fail(err, SYSTEM, "tokenizer: out of memory for %zu ids", cap);
-        ids->id  = grown;
-        ids->cap = cap;
-    }
+    if (!ARRAY_ROOM(ids->id, ids->cap, ids->n + 1))
+        return fail(err, SYSTEM, "tokenizer: out of memory for %zu ids", ids->n + 1);
     ids->id[ids->n++] = id;
     return true;
 }
@@ -184,15 +178,9 @@ typedef struct TextPart {
 /* Index of the first span that ends after byte `at`. */
 static size_t span_after(const TextPart *p, size_t at)
 {
-    size_t low = 0, high = p->n_spans;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (p->span[middle].end > at)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    size_t i = 0;
+    BISECT (i, p->n_spans, p->span[i].end <= at);
+    return i;
 }
 
 /* How many bytes from i on are outside all spans. */

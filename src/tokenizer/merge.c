@@ -1,6 +1,7 @@
 /* BPE merges of one word. A short word searches all its pairs before each merge; a long word keeps
  * its pairs in a heap. Both make the same merges in the same order. A very long word is merged in
  * windows. */
+#include "base/memory.h"
 #include "tokenizer/tokenizer_parts.h"
 
 #include <stdlib.h>
@@ -14,14 +15,8 @@ typedef struct MergeEntry {
 
 bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen, Error *err)
 {
-    if (m->n == m->cap) {
-        size_t       cap = m->cap ? 2 * m->cap : 64;
-        MergeSymbol *grown = cap < UINT32_MAX ? realloc(m->symbol, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return fail(err, SYSTEM, "tokenizer: out of memory for a word of %zu symbols", cap);
-        m->symbol = grown;
-        m->cap    = cap;
-    }
+    if (m->n >= UINT32_MAX / 2 || !ARRAY_ROOM(m->symbol, m->cap, m->n + 1))
+        return fail(err, SYSTEM, "tokenizer: out of memory for a word of %zu symbols", m->n + 1);
     uint32_t i = (uint32_t)m->n++;
     m->symbol[i] = (MergeSymbol){ .start = start,
                                   .len = len,

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-
+#include "base/memory.h"
 
 bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err)
 {
@@ -13,14 +13,8 @@ bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *
                     "tokenizer: added tokens and user-defined symbols: expected at most %d bytes "
                     "each, found %zu: '%.40s...'",
                     LONGEST_SOUGHT, n, bytes);
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 16;
-        struct PieceRef *grown = realloc(s->piece, cap * sizeof *grown);
-        if (!grown)
-            return fail(err, SYSTEM, "tokenizer: out of memory for %zu pieces", cap);
-        s->piece = grown;
-        s->cap   = cap;
-    }
+    if (!ARRAY_ROOM(s->piece, s->cap, s->n + 1))
+        return fail(err, SYSTEM, "tokenizer: out of memory for %zu pieces", s->n + 1);
     s->piece[s->n++] = (struct PieceRef){ bytes, n, id };
     s->starts[(unsigned char)bytes[0]] = true;
     return true;
@@ -51,13 +45,7 @@ void piece_set_free(PieceSet *s)
  * than depth. */
 static size_t first_not_below(const PieceSet *s, size_t low, size_t high, size_t depth, int c)
 {
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((unsigned char)s->piece[middle].bytes[depth] < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    BISECT (low, high, (unsigned char)s->piece[low].bytes[depth] < c);
     return low;
 }
 

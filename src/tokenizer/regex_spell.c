@@ -32,23 +32,11 @@ static bool wrong(const Speller *s, const char *why)
  * of its class. */
 typedef struct Cuts { uint32_t *start, *class; size_t n; } Cuts;
 
-static int by_value(const void *a, const void *b)
-{
-    const uint32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 static size_t stretch_at(const Cuts *cuts, uint32_t c)
 {
-    size_t low = 0, high = cuts->n;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (cuts->start[middle] <= c)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    size_t k = 1;
+    BISECT (k, cuts->n, cuts->start[k] <= c);
+    return k - 1;
 }
 
 static bool find_edges(const Speller *s, Cuts *cuts)
@@ -68,7 +56,7 @@ static bool find_edges(const Speller *s, Cuts *cuts)
         if (set->n)
             memcpy(cuts->start + at, set->edge, set->n * sizeof *cuts->start);
     }
-    qsort(cuts->start, n, sizeof *cuts->start, by_value);
+    qsort(cuts->start, n, sizeof *cuts->start, compare_u32);
     for (size_t i = 0; i < n; i++)
         if (cuts->start[i] < CHARACTERS && (!cuts->n || cuts->start[i] != cuts->start[cuts->n - 1]))
             cuts->start[cuts->n++] = cuts->start[i];
@@ -76,51 +64,45 @@ static bool find_edges(const Speller *s, Cuts *cuts)
     return true;
 }
 
+/* For each stretch k of a set. */
+#define EACH_STRETCH(k, cuts, set)                                                                 \
+    for (size_t e_ = 0; e_ < (set)->n; e_ += 2)                                                    \
+        for (size_t k = stretch_at(cuts, (set)->edge[e_]); (cuts)->start[k] < (set)->edge[e_ + 1]; \
+             k++)
+
 typedef struct Class {
-    size_t   n, n_in;  /* stretches of the class; those in the set               */
-    size_t   set;      /* the set that n_in and becomes are about: its index + 1 */
-    uint32_t becomes;  /* the new class for those in the set; 0: none yet        */
+    size_t   n;       /* stretches */
+    size_t   set;     /* the set that becomes is about: its index + 1 */
+    uint32_t becomes; /* the new class for those in the set */
 } Class;
 
-/* A class that is partly in a set is split: the part in the set becomes a new class. This is
- * partition refinement. */
+/* What is in a set leaves its class for a new one, set after set: partition refinement. Numbers of
+ * empty classes are used again, so one more than there are stretches is enough. */
 static bool cut_classes(Speller *s, const Cuts *cuts)
 {
-    uint32_t n_classes = 1;
-    Class   *class = calloc(cuts->n, sizeof *class); /* enough, since no class is empty */
-    if (!class)
-        return no_memory(s->what, s->err);
-    class[0].n = cuts->n;
-    bool ok = true;
+    Class    *class = calloc(cuts->n + 1, sizeof *class);
+    uint32_t *unused = malloc(cuts->n * sizeof *unused);
+    size_t    n_unused = 0;
+    bool      ok = (class && unused) || no_memory(s->what, s->err);
+    for (uint32_t c = (uint32_t)cuts->n; ok && c > 0; c--)
+        unused[n_unused++] = c;
+    if (ok)
+        class[0].n = cuts->n;
     for (size_t i = 0; ok && i < s->pattern.n_sets; i++) {
-        const CharSet *set = &s->pattern.set[i];
-        size_t         n_in = 0;
-        for (size_t e = 0; e < set->n; e += 2)
-            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1];
-                 k++) {
-                Class *c = &class[cuts->class[k]];
-                if (c->set != i + 1)
-                    *c = (Class){ .n = c->n, .set = i + 1 };
-                c->n_in++;
-                n_in++;
-            }
-        for (size_t e = 0; e < set->n; e += 2)
-            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1];
-                 k++) {
-                Class *c = &class[cuts->class[k]];
-                if (c->n_in == c->n)
-                    continue;
-                if (!c->becomes)
-                    c->becomes = n_classes++;
-                c->n--;
-                c->n_in--;
-                class[c->becomes].n++;
-                cuts->class[k] = c->becomes;
-            }
-        s->pattern.work += n_in;
+        EACH_STRETCH (k, cuts, &s->pattern.set[i]) {
+            Class *c = &class[cuts->class[k]];
+            if (c->set != i + 1)
+                *c = (Class){ c->n, i + 1, unused[--n_unused] };
+            class[c->becomes].n++;
+            if (--c->n == 0)
+                unused[n_unused++] = cuts->class[k];
+            cuts->class[k] = c->becomes;
+            s->pattern.work++;
+        }
         ok = s->pattern.work <= REGEX_MOST_WORK || wrong(s, REGEX_TOO_MUCH);
     }
     free(class);
+    free(unused);
     return ok;
 }
 
@@ -169,18 +151,13 @@ static bool number_classes(const Speller *s, const Cuts *cuts, uint32_t *most)
 static bool translate(const Speller *s, const Cuts *cuts, CharSet *set)
 {
     CharSet out = { 0 };
-    for (size_t e = 0; e < set->n; e += 2)
-        for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1]; k++) {
-            uint32_t c = cuts->start[k], to;
-            if (is_surrogate(c))
-                continue;
-            if (c < 0x80) {
-                char_set_add(&out, c, cuts->start[k + 1] - 1);
-                continue;
-            }
-            to = stand_in(length_of(c), cuts->class[k]);
+    EACH_STRETCH (k, cuts, set) {
+        uint32_t c = cuts->start[k], to = stand_in(length_of(c), cuts->class[k]);
+        if (c < 0x80)
+            char_set_add(&out, c, cuts->start[k + 1] - 1);
+        else if (!is_surrogate(c))
             char_set_add(&out, to, to);
-        }
+    }
     char_set_sort(&out);
     char_set_free(set);
     *set = out;
@@ -348,27 +325,12 @@ const char *spelling_view(const Spelling *s, const char *text, size_t n, char **
             return NULL;
         *n_room = 2 * n;
     }
-    unsigned char *out = (unsigned char *)*room;
+    char *out = *room;
     memcpy(out, text, i);
     while (i < n) {
-        const unsigned char *p = (const unsigned char *)text + i;
-        if (p[0] < 0x80) {
-            out[i++] = p[0];
-        } else if (p[0] < 0xE0) {
-            uint32_t to = stand_in(2, class_of(s, (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu)));
-            out[i++] = (unsigned char)(0xC0 | to >> 6);
-            out[i++] = (unsigned char)(0x80 | (to & 0x3F));
-        } else if (p[0] < 0xF0) {
-            uint32_t to = stand_in(
-                3, class_of(s, (p[0] & 0xFu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu)));
-            out[i++] = (unsigned char)(0xE0 | to >> 12);
-            out[i++] = (unsigned char)(0x80 | (to >> 6 & 0x3F));
-            out[i++] = (unsigned char)(0x80 | (to & 0x3F));
-        } else {
-            uint32_t c =
-                (p[0] & 7u) << 18 | (p[1] & 0x3Fu) << 12 | (p[2] & 0x3Fu) << 6 | (p[3] & 0x3Fu);
-            i += character_write(stand_in(4, class_of(s, c)), (char *)out + i);
-        }
+        uint32_t c = 0;
+        int      length = utf8_decode(text + i, n - i, &c);
+        i += character_write(length == 1 ? c : stand_in(length, class_of(s, c)), out + i);
     }
     return *room;
 }

@@ -81,14 +81,9 @@ bool is_white_space(uint32_t cp)
 /* The value of character c in a table of runs, searched in run[low .. high). */
 static uint32_t run_value(const uint32_t *run, size_t low, size_t high, int bits, uint32_t c)
 {
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (run[middle] >> bits <= c)
-            low = middle;
-        else
-            high = middle;
-    }
-    return run[low] & ((1u << bits) - 1);
+    low++;
+    BISECT (low, high, run[low] >> bits <= c);
+    return run[low - 1] & ((1u << bits) - 1);
 }
 
 Category category_of(uint32_t cp)
@@ -109,17 +104,11 @@ bool is_word(uint32_t cp)
 
 uint32_t to_lower(uint32_t cp)
 {
-    size_t low = 0, high = LOWER_RUNS_N;
+    size_t i = 1;
     if (cp < 0x80)
         return cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (LOWER_RUNS[middle].first <= cp)
-            low = middle;
-        else
-            high = middle;
-    }
-    const CaseRun *r = &LOWER_RUNS[low];
+    BISECT (i, LOWER_RUNS_N, LOWER_RUNS[i].first <= cp);
+    const CaseRun *r = &LOWER_RUNS[i - 1];
     uint32_t       past = cp - r->first; /* the first run begins at or below cp */
     return past % r->step == 0 && past / r->step < r->n ? cp + (uint32_t)r->add : cp;
 }
@@ -217,15 +206,10 @@ static bool push(CodePoints *to, uint32_t c)
 
 static const Decomposition *decomposition_of(uint32_t c)
 {
-    size_t low = 0, high = DECOMPOSITIONS_N;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (DECOMPOSITIONS[middle].first <= c)
-            low = middle;
-        else
-            high = middle;
-    }
-    return c - DECOMPOSITIONS[low].first < DECOMPOSITIONS[low].n ? &DECOMPOSITIONS[low] : NULL;
+    size_t i = 1;
+    BISECT (i, DECOMPOSITIONS_N, DECOMPOSITIONS[i].first <= c);
+    const Decomposition *d = &DECOMPOSITIONS[i - 1];
+    return c - d->first < d->n ? d : NULL;
 }
 
 /* Append the full decomposition of c. Rows of the table may decompose further, at most 3 deep.
@@ -279,18 +263,11 @@ static uint32_t composed(uint32_t a, uint32_t b)
         return HANGUL + ((a - LEADS) * N_VOWELS + b - VOWELS) * N_TRAILS;
     if (a - HANGUL < HANGULS && (a - HANGUL) % N_TRAILS == 0 && b - TRAILS - 1 < N_TRAILS - 1)
         return a + b - TRAILS;
-    size_t low = 0, high = COMPOSITIONS_N;
-    while (low < high) {
-        size_t          middle = low + (high - low) / 2;
-        const uint32_t *pair = DECOMPOSED + COMPOSITIONS[middle].at;
-        if (pair[0] == a && pair[1] == b)
-            return COMPOSITIONS[middle].composed;
-        if (pair[0] < a || (pair[0] == a && pair[1] < b))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return 0;
+#define PAIR(i, k) DECOMPOSED[COMPOSITIONS[i].at + (k)]
+    size_t i = 0;
+    BISECT (i, COMPOSITIONS_N, PAIR(i, 0) < a || (PAIR(i, 0) == a && PAIR(i, 1) < b));
+    return i < COMPOSITIONS_N && PAIR(i, 0) == a && PAIR(i, 1) == b ? COMPOSITIONS[i].composed : 0;
+#undef PAIR
 }
 
 /* A mark joins the starter before it unless a mark in between has the same or a higher class. */
