@@ -202,7 +202,8 @@ static bool find_scalars(ArrayWalk *w, SetId id)
     Expr     shortest = expr_pattern(
         g, "(?s:[^-0-9].*)|0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\\.[0-9]*[1-9]");
     TextOut  texts = { 0 };
-    bool     found = expr_texts(g, expr_and(g, shortest, set_scalars(w->s, id)), MOST_UNIQUE, &texts);
+    Expr     scalars = expr_and(g, shortest, set_scalars(w->s, id));
+    bool     found = expr_texts(g, scalars, MOST_UNIQUE, &texts);
     for (size_t i = 0; found && i < texts.n; i += strlen(texts.text + i) + 1)
         found = add_value(w, (UniqueValue){ .text = same_scalar(w->s, texts.text + i) });
     text_out_free(&texts);

@@ -17,7 +17,7 @@ const RegexDialect REGEX_ONIGURUMA = { ESCAPED, .flags = "ims", .most_deep = MOS
 const RegexDialect REGEX_ECMA = { .letters = "fnrtv", .codes = "\f\n\r\t\v", .flags = "is",
                                   .most_deep = 200, .ecma = true };
 
-typedef struct Parser {
+typedef struct PatternReader {
     const char         *p, *end;
     const char         *from; /* of the part that is being read */
     const RegexDialect *d;
@@ -27,32 +27,32 @@ typedef struct Parser {
     bool                repeatable; /* the last part */
     int                 depth;
     struct { const char *from; bool caseless, dot_all; } group[MOST_DEEP]; /* the open ones */
-} Parser;
+} PatternReader;
 
 /* What is wrong with the text from `from` to s->p, in the words for tokenizers and in those for
  * constraints. NULL: it is quoted as unsupported. */
-static bool wrong(Parser *s, const char *from, const char *why, const char *ecma)
+static bool flaw(PatternReader *s, const char *from, const char *why, const char *ecma)
 {
     *s->fault = (RegexFault){ from, s->p, s->d->ecma ? ecma : why, false };
     return false;
 }
 
 /* Oniguruma and PCRE2 read the text from `from` to `to` differently. */
-static bool unlike(Parser *s, const char *from, const char *to)
+static bool unlike(PatternReader *s, const char *from, const char *to)
 {
     *s->fault = (RegexFault){ from, to, NULL, true };
     return false;
 }
 
-static char next(const Parser *s) { return s->p < s->end ? *s->p : '\0'; }
+static char next(const PatternReader *s) { return s->p < s->end ? *s->p : '\0'; }
 
-static bool next_is(const Parser *s, const char *text)
+static bool next_is(const PatternReader *s, const char *text)
 {
     size_t n = strlen(text);
     return (size_t)(s->end - s->p) >= n && memcmp(s->p, text, n) == 0;
 }
 
-static bool take(Parser *s, const char *text)
+static bool take(PatternReader *s, const char *text)
 {
     bool is = next_is(s, text);
     s->p += is ? strlen(text) : 0;
@@ -66,7 +66,7 @@ static bool is_surrogate(uint32_t c) { return c >= 0xD800 && c < 0xE000; }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-static bool add_part(Parser *s, RegexPart part)
+static bool add_part(PatternReader *s, RegexPart part)
 {
     Pattern *to = s->to;
     part.from = s->from;
@@ -78,17 +78,20 @@ static bool add_part(Parser *s, RegexPart part)
     return true;
 }
 
-static bool add(Parser *s, RegexKind kind) { return add_part(s, (RegexPart){ .kind = kind }); }
+static bool add_kind(PatternReader *s, RegexKind kind)
+{
+    return add_part(s, (RegexPart){ .kind = kind });
+}
 
 /* Count work: even a short pattern can name many large sets. */
-static bool spend(Parser *s, size_t work)
+static bool spend(PatternReader *s, size_t work)
 {
     s->to->work += work;
-    return s->to->work <= REGEX_MOST_WORK || wrong(s, s->p, REGEX_TOO_MUCH, REGEX_TOO_MUCH);
+    return s->to->work <= REGEX_MOST_WORK || flaw(s, s->p, REGEX_TOO_MUCH, REGEX_TOO_MUCH);
 }
 
 /* Add a part with a set, which the pattern then owns. Equal sets are stored once. */
-static bool add_set(Parser *s, RegexKind kind, CharSet *set, bool folded, bool inverted)
+static bool add_set(PatternReader *s, RegexKind kind, CharSet *set, bool folded, bool inverted)
 {
     Pattern *to = s->to;
     bool     known = false;
@@ -108,14 +111,14 @@ static bool add_set(Parser *s, RegexKind kind, CharSet *set, bool folded, bool i
     return number && add_part(s, (RegexPart){ .kind = kind, .set = (size_t)*number });
 }
 
-static uint32_t plain_character(Parser *s)
+static uint32_t plain_character(PatternReader *s)
 {
     uint32_t c = 0; /* regex_parse has checked the UTF-8 */
     s->p += character_at(s->p, (size_t)(s->end - s->p), &c);
     return c;
 }
 
-static bool literal(Parser *s, uint32_t c)
+static bool literal(PatternReader *s, uint32_t c)
 {
     CharSet set = { 0 };
     char_set_add(&set, c, c);
@@ -128,7 +131,7 @@ static bool literal(Parser *s, uint32_t c)
 typedef enum Escape { FAILED, CHARACTER, SET, OTHER } Escape;
 
 /* Read at most `most` digits, up to the first value beyond all characters. Returns their number. */
-static int digits(Parser *s, int base, int most, uint32_t *c)
+static int digits(PatternReader *s, int base, int most, uint32_t *c)
 {
     int n = 0;
     *c = 0;
@@ -142,18 +145,18 @@ static int digits(Parser *s, int base, int most, uint32_t *c)
 }
 
 /* After \x, \o or \u: "41", "{1F600}", or in ECMA-262 two surrogates of four digits each. */
-static bool coded(Parser *s, const char *from, char letter, uint32_t *c)
+static bool coded(PatternReader *s, const char *from, char letter, uint32_t *c)
 {
     bool ecma = s->d->ecma, braced = take(s, "{");
     int  most = letter == 'u' ? 4 : 2;
     int  n = digits(s, letter == 'o' ? 8 : 16, braced ? 99 : most, c);
     if (braced && (n == 0 || *c >= CHARACTERS || !take(s, "}") || (is_surrogate(*c) && !ecma)))
-        return wrong(s, from, "expected the code point of a character in { }",
-                     "expected the code of a character in { }");
+        return flaw(s, from, "expected the code point of a character in { }",
+                    "expected the code of a character in { }");
     if (!braced && n < most && ecma)
-        return wrong(s, from, NULL,
-                     most == 2 ? "expected two hexadecimal digits after \\x"
-                               : "expected four hexadecimal digits after \\u");
+        return flaw(s, from, NULL,
+                    most == 2 ? "expected two hexadecimal digits after \\x"
+                              : "expected four hexadecimal digits after \\u");
     const char *after = s->p;
     uint32_t    low;
     if (!ecma || *c < 0xD800 || *c >= 0xDC00 || !take(s, "\\u"))
@@ -166,7 +169,7 @@ static bool coded(Parser *s, const char *from, char letter, uint32_t *c)
 }
 
 /* \p{Name}, \P{Name}, \p{^Name}, \pL, and in ECMA-262 \p{gc=Name}; s->p is after the letter. */
-static bool property(Parser *s, const char *from, CharSet *set, bool *inverted)
+static bool property(PatternReader *s, const char *from, CharSet *set, bool *inverted)
 {
     bool ecma = s->d->ecma, braced = take(s, "{");
     if (braced && !ecma && take(s, "^"))
@@ -174,19 +177,19 @@ static bool property(Parser *s, const char *from, CharSet *set, bool *inverted)
     const char *end = braced ? memchr(s->p, '}', (size_t)(s->end - s->p))
                              : s->p + (s->p < s->end);
     if (!end || (ecma && !braced))
-        return wrong(s, from, "a property without its }", "expected a property in { }");
+        return flaw(s, from, "a property without its }", "expected a property in { }");
     if (ecma && (next_is(s, "Script_Extensions=") || next_is(s, "scx=")))
-        return wrong(s, from, NULL, "property Script_Extensions: not supported here");
+        return flaw(s, from, NULL, "property Script_Extensions: not supported here");
     if (ecma && !take(s, "General_Category="))
         take(s, "gc=");
     const char *name = s->p;
     s->p = end + braced;
     return char_set_property(set, name, (size_t)(end - name))
-        || wrong(s, from, NULL, "no such property of characters");
+        || flaw(s, from, NULL, "no such property of characters");
 }
 
 /* Add \d \s \w \p or its opposite to set; s->p is after the letter. */
-static bool class_escape(Parser *s, const char *from, char letter, CharSet *set)
+static bool class_escape(PatternReader *s, const char *from, char letter, CharSet *set)
 {
     char    kind = letter | 32;
     bool    inverted = kind != letter, ecma = s->d->ecma, good = true;
@@ -218,7 +221,7 @@ static bool class_escape(Parser *s, const char *from, char letter, CharSet *set)
 }
 
 /* \cJ. Only for some characters beyond the letters do Oniguruma and PCRE2 agree. */
-static bool control(Parser *s, const char *from, uint32_t *c)
+static bool control(PatternReader *s, const char *from, uint32_t *c)
 {
     char letter = *s->p++;
     *c = (uint32_t)(letter >= 'a' && letter <= 'z' ? letter - 32 : letter) ^ 0x40;
@@ -227,13 +230,13 @@ static bool control(Parser *s, const char *from, uint32_t *c)
 }
 
 /* Read the escape at s->p: a character into *c, or a set that is added to set. */
-static Escape read_escape(Parser *s, CharSet *set, uint32_t *c)
+static Escape read_escape(PatternReader *s, CharSet *set, uint32_t *c)
 {
     const char *from = s->p++;
     bool        ecma = s->d->ecma;
     char        letter = next(s);
     if (s->p == s->end)
-        return wrong(s, from, NULL, "expected a character after \\");
+        return flaw(s, from, NULL, "expected a character after \\");
     s->p++;
     if (s->d->strict && is_one_of(letter, "hHKGRXyYOkgvV"))
         return unlike(s, from, s->p);
@@ -256,17 +259,17 @@ static Escape read_escape(Parser *s, CharSet *set, uint32_t *c)
     return CHARACTER;
 }
 
-static bool unknown_escape(Parser *s, const char *from)
+static bool unknown_escape(PatternReader *s, const char *from)
 {
     char letter = from[1];
-    return wrong(s, from, NULL,
-                 letter == '0'                       ? "octal escape: not supported here"
-                 : is_digit(letter) || letter == 'k' ? "back-reference: not supported here"
-                 : (letter | 32) == 'b'              ? "word boundary: not supported here"
-                                                     : "unknown escape");
+    return flaw(s, from, NULL,
+                letter == '0'                       ? "octal escape: not supported here"
+                : is_digit(letter) || letter == 'k' ? "back-reference: not supported here"
+                : (letter | 32) == 'b'              ? "word boundary: not supported here"
+                                                    : "unknown escape");
 }
 
-static bool escape(Parser *s)
+static bool escape(PatternReader *s)
 {
     CharSet  set = { 0 };
     uint32_t c = 0;
@@ -280,7 +283,7 @@ static bool escape(Parser *s)
     if (is == FAILED)
         return false;
     if (letter == 'A' || letter == 'z')
-        return add(s, letter == 'A' ? PART_START : PART_END);
+        return add_kind(s, letter == 'A' ? PART_START : PART_END);
     if (s->d->ecma)
         return unknown_escape(s, s->from);
     if (letter == 'b' || letter == 'B') {
@@ -288,16 +291,16 @@ static bool escape(Parser *s)
         return add_set(s, PART_WORD_EDGE, &set, false, false);
     }
     if (is_one_of(letter, "ZGK") || (letter == 'N' && next(s) != '{'))
-        return add(s, PART_OTHER);
+        return add_kind(s, PART_OTHER);
     return letter >= '1' && letter <= '9' && !s->caseless && !is_digit(next(s))
-             ? add(s, PART_REFERENCE)
+             ? add_kind(s, PART_REFERENCE)
              : unknown_escape(s, s->from);
 }
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
 /* The end of "[:alpha:]" at s->p; NULL: no such class. */
-static const char *posix_end(const Parser *s)
+static const char *posix_end(const PatternReader *s)
 {
     const char *p = s->p + 2;
     if (s->d->ecma || !next_is(s, "[:"))
@@ -308,7 +311,7 @@ static const char *posix_end(const Parser *s)
 }
 
 /* Read one member of a bracketed set, as read_escape does. */
-static Escape member(Parser *s, CharSet *set, uint32_t *c)
+static Escape member(PatternReader *s, CharSet *set, uint32_t *c)
 {
     static const char in_set[] = "[ in [";
     const char       *from = s->p, *posix = posix_end(s);
@@ -320,7 +323,7 @@ static Escape member(Parser *s, CharSet *set, uint32_t *c)
         s->p = posix;
         return is       ? class_escape(s, from, from[2] == '^' ? 'D' : 'd', set) ? SET : FAILED
                : strict ? unlike(s, from, posix)
-                        : wrong(s, from, NULL, NULL);
+                        : flaw(s, from, NULL, NULL);
     }
     if (strict && *from == '[')
         return unlike(s, in_set, in_set + sizeof in_set - 1);
@@ -335,13 +338,13 @@ static Escape member(Parser *s, CharSet *set, uint32_t *c)
     return from[1] == 'b' ? CHARACTER : unknown_escape(s, from) ? OTHER : FAILED;
 }
 
-static bool members(Parser *s, CharSet *set)
+static bool members(PatternReader *s, CharSet *set)
 {
     for (bool first = true; first || next(s) != ']'; first = false) {
         const char *from = s->p;
         uint32_t    low = 0, high;
         if (s->p == s->end)
-            return wrong(s, s->from, "a set without its ]", "expected ] after [");
+            return flaw(s, s->from, "a set without its ]", "expected ] after [");
         if (*s->p == ']' && s->d->ecma) /* elsewhere, the first one is a member */
             break;
         Escape is = member(s, set, &low), to = is;
@@ -349,10 +352,10 @@ static bool members(Parser *s, CharSet *set)
         if (is && next(s) == '-' && s->end - s->p > 1 && s->p[1] != ']') {
             s->p += 1 + (is == SET);
             if (is == SET)
-                return wrong(s, from, NULL, "expected no range from a class of characters");
+                return flaw(s, from, NULL, "expected no range from a class of characters");
             to = member(s, set, &high);
             if (to == SET || (to && high < low))
-                return wrong(s, from, NULL, "expected a range of characters that ascends");
+                return flaw(s, from, NULL, "expected a range of characters that ascends");
         }
         if (!to)
             return false;
@@ -363,7 +366,7 @@ static bool members(Parser *s, CharSet *set)
     return true;
 }
 
-static bool bracketed(Parser *s)
+static bool bracketed(PatternReader *s)
 {
     CharSet set = { 0 };
     s->p++;
@@ -374,12 +377,12 @@ static bool bracketed(Parser *s)
     return false;
 }
 
-static bool dot(Parser *s)
+static bool dot(PatternReader *s)
 {
     CharSet set = { 0 };
     s->p++;
     if (!s->d->ecma)
-        return add(s, PART_OTHER);
+        return add_kind(s, PART_OTHER);
     if (!s->dot_all) {
         char_set_add(&set, '\n', '\n');
         char_set_add(&set, '\r', '\r');
@@ -390,28 +393,28 @@ static bool dot(Parser *s)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-static bool open(Parser *s)
+static bool open(PatternReader *s)
 {
     if (s->depth == s->d->most_deep)
-        return wrong(s, s->from, "groups in groups too deeply", "groups are nested too deeply");
+        return flaw(s, s->from, "groups in groups too deeply", "groups are nested too deeply");
     s->group[s->depth].from = s->from;
     s->group[s->depth].caseless = s->caseless;
     s->group[s->depth++].dot_all = s->dot_all;
-    return add(s, PART_OPEN);
+    return add_kind(s, PART_OPEN);
 }
 
-static bool close(Parser *s)
+static bool close(PatternReader *s)
 {
     s->p++;
     if (s->depth == 0)
-        return wrong(s, s->from, "a ) without its (", "expected ( before )");
+        return flaw(s, s->from, "a ) without its (", "expected ( before )");
     s->caseless = s->group[--s->depth].caseless;
     s->dot_all = s->group[s->depth].dot_all;
-    return add(s, PART_CLOSE);
+    return add_kind(s, PART_CLOSE);
 }
 
 /* "(?is-m:" or "(?i)", which holds up to the end of the group around it; s->p is after "(?". */
-static bool options(Parser *s)
+static bool options(PatternReader *s)
 {
     bool off = false, caseless = s->caseless, dot_all = s->dot_all;
     for (; s->p < s->end && *s->p != ')' && *s->p != ':'; s->p++) {
@@ -421,21 +424,21 @@ static bool options(Parser *s)
             return unlike(s, s->from, s->p + (s->p < s->end));
         }
         if (*s->p == '-' ? off : !is_one_of(*s->p, s->d->flags))
-            return s->p++, wrong(s, s->from, NULL, "this kind of group: not supported here");
+            return s->p++, flaw(s, s->from, NULL, "this kind of group: not supported here");
         off |= *s->p == '-';
         caseless = *s->p == 'i' ? !off : caseless;
         dot_all = *s->p == 's' ? !off : dot_all;
     }
     if (s->p == s->end)
-        return wrong(s, s->from, NULL, "expected ) after (");
-    bool good = *s->p++ == ':' ? open(s) : add(s, PART_FLAGS);
+        return flaw(s, s->from, NULL, "expected ) after (");
+    bool good = *s->p++ == ':' ? open(s) : add_kind(s, PART_FLAGS);
     s->caseless = caseless;
     s->dot_all = dot_all;
     return good;
 }
 
 /* "<name>" or "P<name>". */
-static bool take_name(Parser *s)
+static bool take_name(PatternReader *s)
 {
     const char *from = s->p, *name;
     bool        begun = take(s, "P<") || take(s, "<");
@@ -448,7 +451,7 @@ static bool take_name(Parser *s)
     return false;
 }
 
-static bool group(Parser *s)
+static bool group(PatternReader *s)
 {
     bool        ecma = s->d->ecma;
     const char *close_at = memchr(s->p, ')', (size_t)(s->end - s->p));
@@ -459,22 +462,22 @@ static bool group(Parser *s)
         return !s->d->strict || !escaped || unlike(s, from, s->p); /* PCRE2 knows no escapes here */
     }
     if (!ecma && take(s, "*"))
-        return wrong(s, s->from, NULL, NULL);
+        return flaw(s, s->from, NULL, NULL);
     if (!take(s, "?"))
         return open(s);
     if (take(s, "=") || take(s, "!") || take(s, "<=") || take(s, "<!"))
-        return ecma ? wrong(s, s->from, NULL, "look-around: not supported here") : open(s);
+        return ecma ? flaw(s, s->from, NULL, "look-around: not supported here") : open(s);
     if ((!ecma && (take(s, ">") || take(s, "|"))) || take_name(s))
         return open(s);
     if (ecma && (next_is(s, "<") || next_is(s, "P<")))
-        return wrong(s, s->from, NULL, "expected the name of a group in < >");
+        return flaw(s, s->from, NULL, "expected the name of a group in < >");
     return options(s);
 }
 
 /* ---- Repetition ------------------------------------------------------------------------------ */
 
 /* Read a count; any above MOST_COUNT is as good as another. False: there is none. */
-static bool count(Parser *s, uint32_t *n)
+static bool count(PatternReader *s, uint32_t *n)
 {
     const char *from = s->p;
     for (*n = 0; is_digit(next(s)); s->p++)
@@ -485,7 +488,7 @@ static bool count(Parser *s, uint32_t *n)
 /* "*", "+", "?", "{2}", "{2,}" or "{2,3}". Any other brace is plain text, as in older versions of
  * PCRE2; newer ones know more forms. In ECMA-262 one repetition follows a part; for tokenizers,
  * PCRE2 says what may be repeated. */
-static bool repetition(Parser *s)
+static bool repetition(PatternReader *s)
 {
     bool     ecma = s->d->ecma, braced = *s->p == '{';
     uint32_t min = *s->p == '+', max = *s->p == '?' ? 1 : REGEX_FOREVER;
@@ -505,13 +508,13 @@ static bool repetition(Parser *s)
         max = high ? max : comma ? REGEX_FOREVER : min;
     }
     if (ecma && !s->repeatable)
-        return wrong(s, s->from, NULL, "expected something to repeat");
+        return flaw(s, s->from, NULL, "expected something to repeat");
     if (ecma && (min > MOST_COUNT || (max > MOST_COUNT && max != REGEX_FOREVER)))
-        return wrong(s, s->from, NULL, "a repetition is at most 16777216");
+        return flaw(s, s->from, NULL, "a repetition is at most 16777216");
     if (ecma && min > max)
-        return wrong(s, s->from, NULL, "expected a repetition {m,n} with m at most n");
+        return flaw(s, s->from, NULL, "expected a repetition {m,n} with m at most n");
     if (ecma && next(s) == '+')
-        return wrong(s, s->from, NULL, "possessive repetition: not supported here");
+        return flaw(s, s->from, NULL, "possessive repetition: not supported here");
     if (ecma)
         take(s, "?"); /* lazy or greedy makes no difference here */
     return add_part(s, (RegexPart){ .kind = PART_REPEAT, .min = min, .max = max });
@@ -519,7 +522,7 @@ static bool repetition(Parser *s)
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-static bool next_part(Parser *s)
+static bool next_part(PatternReader *s)
 {
     s->from = s->p;
     switch (*s->p) {
@@ -532,12 +535,12 @@ static bool next_part(Parser *s)
     case '+':
     case '?':
     case '{':  return repetition(s);
-    case '|':  return s->p++, add(s, PART_OR);
+    case '|':  return s->p++, add_kind(s, PART_OR);
     case '^':
     case '$':
         s->p++; /* in Oniguruma at lines, in PCRE2 at the whole text */
         return s->d->strict ? unlike(s, s->from, s->p)
-                            : add(s, *s->from == '^' ? PART_START : PART_END);
+                            : add_kind(s, *s->from == '^' ? PART_START : PART_END);
     default: return literal(s, plain_character(s));
     }
 }
@@ -545,16 +548,16 @@ static bool next_part(Parser *s)
 bool regex_parse(Pattern *to, const char *pattern, size_t n, const RegexDialect *d,
                  RegexFault *fault)
 {
-    Parser s = { .p = pattern, .end = pattern + n, .d = d, .to = to, .fault = fault };
+    PatternReader s = { .p = pattern, .end = pattern + n, .d = d, .to = to, .fault = fault };
     size_t valid = valid_prefix(pattern, n);
     *to = (Pattern){ 0 };
     *fault = (RegexFault){ 0 };
-    bool ok = valid == n || wrong(&s, pattern + valid, "expected UTF-8",
-                                  "expected UTF-8, found other bytes");
+    bool ok = valid == n || flaw(&s, pattern + valid, "expected UTF-8",
+                                 "expected UTF-8, found other bytes");
     while (ok && s.p < s.end)
         ok = next_part(&s);
     if (ok && s.depth)
-        ok = wrong(&s, s.group[s.depth - 1].from, "a ( without its )", "expected ) after (");
+        ok = flaw(&s, s.group[s.depth - 1].from, "a ( without its )", "expected ) after (");
     if (!ok)
         pattern_free(to);
     return ok;
