@@ -55,12 +55,11 @@ static bool reach(Constraint *c, uint32_t dot, uint32_t ref)
 /* Append what follows to *out, as pairs of a dot and a row's number. */
 static bool add_follow(Constraint *c, uint32_t follow, Words *out)
 {
-    size_t          n, n_group;
-    const uint32_t *row = interned_row(&c->follows, follow, &n);
+    const uint32_t *row = interned_row(&c->follows, follow);
     if (*row == PLAIN)
-        return add_words(c, out, row + 1, n - 1);
+        return add_words(c, out, row + 1, interned_length(&c->follows, follow) - 1);
     uint32_t        group = row[1], member = row[2];
-    const uint32_t *at = interned_row(&c->follows, group, &n_group) + 1;
+    const uint32_t *at = interned_row(&c->follows, group) + 1;
     for (; member > 0; member--)
         at += 1 + 2 * *at;
     size_t from = (size_t)(at + 1 - c->follows.words.word), count = *at;
@@ -110,8 +109,7 @@ static bool predict(Constraint *c, uint32_t rule, uint32_t dot, uint32_t ref)
 static bool close_over(Constraint *c)
 {
     for (uint32_t i = 0; i < c->seen.start.n; i++) {
-        size_t          n;
-        const uint32_t *pair = interned_row(&c->seen, i, &n);
+        const uint32_t *pair = interned_row(&c->seen, i);
         uint32_t        dot = pair[0], ref = pair[1], symbol = c->plan.dot.word[dot];
         uint32_t        kind = symbol & 3, id = symbol >> DOT_BITS;
         bool            good = true;
@@ -280,8 +278,7 @@ static bool room_for_state(Constraint *c, uint32_t state)
 
 static bool state_may_end(const Constraint *c, ConstraintState state)
 {
-    size_t n;
-    return *interned_row(&c->states, state, &n);
+    return *interned_row(&c->states, state);
 }
 
 /* The state of c->items, which it sorts. NOT_MADE: c->g has failed. */
@@ -311,8 +308,8 @@ static ConstraintState closure_end(Constraint *c)
 
 static bool state_is_sound(const Constraint *c, ConstraintState state)
 {
-    size_t          n, n_classes = (size_t)c->g->n_classes;
-    const uint32_t *row   = interned_row(&c->states, state, &n);
+    size_t          n = interned_length(&c->states, state), n_classes = (size_t)c->g->n_classes;
+    const uint32_t *row   = interned_row(&c->states, state);
     bool            sound = n % 3 == 1 && row[0] <= 1 && (state != STATE_DEAD || n == 1)
         && state < c->cap_next;
     for (size_t i = 1; sound && i < n; i += 3)
@@ -337,14 +334,13 @@ bool constraint_is_sound(const Constraint *c)
 
 ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err)
 {
-    size_t   n, n_classes = (size_t)c->g->n_classes;
+    size_t   n = interned_length(&c->states, state), n_classes = (size_t)c->g->n_classes;
     uint32_t split = 0; /* none */
     c->g->work = 0;
     closure_begin(c);
-    interned_row(&c->states, state, &n);
     for (size_t i = 1; i < n && !c->g->failed; i += 3) {
         ParseItem item;
-        memcpy(&item, interned_row(&c->states, state, &n) + i, sizeof item);
+        memcpy(&item, interned_row(&c->states, state) + i, sizeof item);
         split = split_meet(c->g, split, c->g->fact[item.expr].split);
         Expr after = expr_step(c->g, item.expr, class);
         if (after == EXPR_NOTHING)
@@ -367,14 +363,13 @@ ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned c
 
 ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t most, Error *err)
 {
-    size_t n;
+    size_t n = interned_length(&c->states, state);
     bool   same = true;
-    interned_row(&c->states, state, &n);
     c->g->work = 0;
     c->items.n = 0;
     for (size_t i = 1; i < n && !c->g->failed; i += 3) {
         ParseItem item;
-        memcpy(&item, interned_row(&c->states, state, &n) + i, sizeof item);
+        memcpy(&item, interned_row(&c->states, state) + i, sizeof item);
         Expr e = expr_clamp(c->g, item.expr, most);
         same = same && e == item.expr;
         add_words(c, &c->items, (uint32_t[]){ e, item.dot, item.follow }, 3);
@@ -499,10 +494,9 @@ bool constraint_may_end(const Constraint *c, ConstraintState state)
 static int only_byte(const Constraint *c, uint32_t state)
 {
     ByteSet         all = { { 0 } };
-    size_t          n;
     int             count = 0, byte = -1;
-    const uint32_t *row = interned_row(&c->states, state, &n);
-    for (size_t i = 1; i < n; i += 3)
+    const uint32_t *row = interned_row(&c->states, state);
+    for (size_t i = 1; i < interned_length(&c->states, state); i += 3)
         for (int k = 0; k < 4; k++)
             all.bits[k] |= c->g->fact[row[i]].first.bits[k];
     for (int k = 0; k < 4; k++)

@@ -64,9 +64,9 @@ static uint32_t split_of_bytes(Grammar *g, ByteSet set)
 static uint32_t make_meet(Grammar *g, uint32_t a, uint32_t b)
 {
     uint8_t        like[256], first[256];
-    size_t         n, n_first = 0;
-    const uint8_t *x = (const uint8_t *)interned_row(&g->splits, a, &n);
-    const uint8_t *y = (const uint8_t *)interned_row(&g->splits, b, &n);
+    size_t         n_first = 0;
+    const uint8_t *x = (const uint8_t *)interned_row(&g->splits, a);
+    const uint8_t *y = (const uint8_t *)interned_row(&g->splits, b);
     for (unsigned byte = 0; byte < 256; byte++) {
         size_t i = 0;
         while (i < n_first && (x[first[i]] != x[byte] || y[first[i]] != y[byte]))
@@ -103,7 +103,6 @@ static uint32_t find_split(Grammar *g, Expr e)
 {
     const uint32_t *r = row_of(g, e);
     uint32_t        split = SPLIT_NONE, kind = *r & KIND;
-    size_t          n;
     if (kind == BYTES)
         return split_of_bytes(g, bytes_of(g, e));
     if (kind == SEQ) {
@@ -112,8 +111,7 @@ static uint32_t find_split(Grammar *g, Expr e)
     }
     if (kind == NOT || kind == REPEAT)
         return g->fact[r[1]].split;
-    interned_row(&g->exprs, e, &n);
-    for (size_t i = 1; i < n; i++)
+    for (size_t i = 1; i < row_length(g, e); i++)
         split = split_meet(g, split, g->fact[row_of(g, e)[i]].split);
     return split;
 }
@@ -223,11 +221,9 @@ Expr expr_text(Grammar *g, const char *bytes, size_t n)
 
 bool expr_push(Grammar *g, uint32_t kind, Expr e)
 {
-    size_t n;
-    interned_row(&g->exprs, e, &n);
     if (kind_of(g, e) != kind)
         return push(g, e);
-    for (size_t i = 1; i < n; i++)
+    for (size_t i = 1; i < row_length(g, e); i++)
         if (!push(g, row_of(g, e)[i]))
             return false;
     return true;
@@ -391,7 +387,7 @@ Expr expr_repeat(Grammar *g, Expr e, uint32_t min, uint32_t max)
 static Expr clamp(Grammar *g, Expr e, uint32_t most, int depth)
 {
     const uint32_t *r = row_of(g, e);
-    size_t          n, from = g->stack.n;
+    size_t          from = g->stack.n;
     if (depth == 0 || !(*r & COUNTS))
         return e;
     if ((*r & KIND) == REPEAT) {
@@ -403,8 +399,7 @@ static Expr clamp(Grammar *g, Expr e, uint32_t most, int depth)
         Expr after = clamp(g, rest, most, depth - 1);
         return head == was && after == rest ? e : expr_seq(g, head, after);
     }
-    interned_row(&g->exprs, e, &n);
-    for (size_t i = 1; i < n && !g->failed; i++)
+    for (size_t i = 1; i < row_length(g, e) && !g->failed; i++)
         expr_push(g, ALT, clamp(g, row_of(g, e)[i], most, depth - 1));
     return expr_join(g, ALT, from);
 }

@@ -164,7 +164,7 @@ Expr expr_regex(Grammar *g, const char *pattern, size_t n, bool search, CharForm
         return EXPR_NOTHING;
     }
     s.p = parts.part;
-    s.end = parts.part + parts.n;
+    s.end = parts.n ? parts.part + parts.n : NULL;
     Part part = alternatives(&s);
     pattern_free(&parts);
     if (g->failed)

@@ -40,9 +40,7 @@ static Expr step(Grammar *g, Expr e, unsigned class);
 /* Push the derivatives of all operands of e. */
 static void push_steps(Grammar *g, Expr e, uint32_t kind, unsigned class)
 {
-    size_t n;
-    interned_row(&g->exprs, e, &n);
-    for (size_t i = 1; i < n && !g->failed; i++) {
+    for (size_t i = 1; i < row_length(g, e) && !g->failed; i++) {
         Expr part = row_of(g, e)[i];
         if (kind == AND || bytes_have(&g->fact[part].first, g->class_byte[class]))
             expr_push(g, kind, step(g, part, class));
@@ -140,8 +138,7 @@ static void nearest_last(Grammar *g, Search *s, size_t first)
 {
     size_t least = SIZE_MAX;
     for (size_t i = first; i < s->todo.n; i++) {
-        size_t n, joined;
-        interned_row(&g->exprs, *interned_row(&s->seen, s->todo.word[i], &n), &joined);
+        size_t joined = row_length(g, *interned_row(&s->seen, s->todo.word[i]));
         if (joined > least)
             continue;
         least = joined;
@@ -154,8 +151,7 @@ static void nearest_last(Grammar *g, Search *s, size_t first)
 /* Look one byte further from state `at`: does a state certainly match a string? */
 static bool search_from(Grammar *g, Search *s, uint32_t at)
 {
-    size_t   n;
-    Expr     e = *interned_row(&s->seen, at, &n);
+    Expr     e = *interned_row(&s->seen, at);
     uint32_t first = (uint32_t)s->todo.n;
     for (int c = 0; c < g->n_classes && !g->failed; c++) {
         if (split_class(g, g->fact[e].split, (unsigned)c) != (unsigned)c)
@@ -188,14 +184,13 @@ static bool search(Grammar *g, Expr e)
         at = s.todo.word[--s.todo.n];
         found = search_from(g, &s, at);
     }
-    size_t n;
     for (; found && !g->failed; at = s.from.word[at]) {
-        g->fact[*interned_row(&s.seen, at, &n)].alive = ALIVE;
+        g->fact[*interned_row(&s.seen, at)].alive = ALIVE;
         if (at == 0)
             break;
     }
     for (uint32_t i = 0; !found && !g->failed && i < s.seen.start.n; i++)
-        g->fact[*interned_row(&s.seen, i, &n)].alive = NOTHING_LEFT;
+        g->fact[*interned_row(&s.seen, i)].alive = NOTHING_LEFT;
     interned_free(&s.seen);
     free(s.from.word);
     free(s.todo.word);
@@ -219,9 +214,7 @@ static bool is_alive(Grammar *g, Expr e)
         alive = is_alive(g, row_of(g, e)[1]);
     if (alive && kind == SEQ)
         alive = is_alive(g, e);
-    size_t n;
-    interned_row(&g->exprs, e, &n);
-    for (size_t i = 1; kind == ALT && !alive && i < n; i++)
+    for (size_t i = 1; kind == ALT && !alive && i < row_length(g, e); i++)
         alive = is_alive(g, row_of(g, e)[i]);
     g->depth--;
     if (!g->failed)

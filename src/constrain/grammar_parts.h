@@ -27,12 +27,14 @@ bool interned_put(Interned *t, const uint32_t *row, size_t n, uint32_t *number, 
 void interned_empty(Interned *t); /* keeps small buffers */
 void interned_free(Interned *t);
 
-static inline const uint32_t *interned_row(const Interned *t, uint32_t number, size_t *n)
+static inline const uint32_t *interned_row(const Interned *t, uint32_t number)
 {
-    size_t from = t->start.word[number];
+    return t->words.word + t->start.word[number];
+}
+static inline size_t interned_length(const Interned *t, uint32_t number)
+{
     size_t to = number + 1u < t->start.n ? t->start.word[number + 1] : t->words.n;
-    *n = to - from;
-    return t->words.word + from;
+    return to - t->start.word[number];
 }
 
 /* ---- grammar.c ------------------------------------------------------------------------------- */
@@ -102,8 +104,11 @@ enum {
 
 static inline const uint32_t *row_of(const Grammar *g, Expr e)
 {
-    size_t n;
-    return interned_row(&g->exprs, e, &n);
+    return interned_row(&g->exprs, e);
+}
+static inline size_t row_length(const Grammar *g, Expr e)
+{
+    return interned_length(&g->exprs, e);
 }
 static inline uint32_t flags_of(const Grammar *g, Expr e) { return *row_of(g, e); }
 static inline uint32_t kind_of(const Grammar *g, Expr e) { return *row_of(g, e) & KIND; }
@@ -131,8 +136,7 @@ uint32_t split_meet(Grammar *g, uint32_t a, uint32_t b);
 /* The first class that the split treats like this one. */
 static inline unsigned split_class(const Grammar *g, uint32_t split, unsigned class)
 {
-    size_t         n;
-    const uint8_t *like = (const uint8_t *)interned_row(&g->splits, split, &n);
+    const uint8_t *like = (const uint8_t *)interned_row(&g->splits, split);
     return g->class_of[like[g->class_byte[class]]];
 }
 /* e with its first counts lowered to `most`, but not inside AND and NOT. Both match the same

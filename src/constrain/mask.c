@@ -78,8 +78,7 @@ static bool find_after(Constraint *c, Expr e, size_t from)
     interned_empty(&c->seen);
     bool good = interned_put(&c->seen, pair, 2, &number, &known);
     for (uint32_t i = 0; good && i < c->seen.start.n; i++) {
-        size_t n;
-        memcpy(pair, interned_row(&c->seen, i, &n), sizeof pair);
+        memcpy(pair, interned_row(&c->seen, i), sizeof pair);
         uint32_t split = split_meet(c->g, c->g->fact[pair[0]].split, c->g->fact[pair[1]].split);
         for (int class = 0; good && class < c->g->n_classes; class++) {
             if (split_class(c->g, split, (unsigned)class) != (unsigned)class)
@@ -163,12 +162,10 @@ static bool goes_on_with(Constraint *c, Expr e, uint32_t n, int *left)
 /* The same for a state: true if one of its items does. */
 static bool state_goes_on_with(Constraint *c, ConstraintState state, uint32_t n_characters)
 {
-    size_t n;
-    int    left = MOST_LOOKED;
-    bool   good = false;
-    interned_row(&c->states, state, &n);
-    for (size_t i = 1; i < n && !good; i += 3)
-        good = goes_on_with(c, interned_row(&c->states, state, &n)[i], n_characters, &left);
+    int  left = MOST_LOOKED;
+    bool good = false;
+    for (size_t i = 1; i < interned_length(&c->states, state) && !good; i += 3)
+        good = goes_on_with(c, interned_row(&c->states, state)[i], n_characters, &left);
     return good;
 }
 

@@ -50,16 +50,10 @@ static bool put(Constraint *c, Interned *t, const uint32_t *row, size_t n, uint3
     return interned_put(t, row, n, number, &known) || grammar_no_memory(c->g);
 }
 
-static const uint32_t *row_at(const Interned *t, uint32_t number)
-{
-    size_t n;
-    return interned_row(t, number, &n);
-}
-
 static NamePlace place_at(const Names *n, ConstraintState number)
 {
     NamePlace p;
-    memcpy(&p, row_at(&n->place, number), sizeof p);
+    memcpy(&p, interned_row(&n->place, number), sizeof p);
     return p;
 }
 
@@ -102,8 +96,8 @@ uint32_t names_state(const Names *n, ConstraintState number) { return place_at(n
 
 static bool has_had(const Names *n, uint32_t had, uint32_t name)
 {
-    for (; had != NONE; had = row_at(&n->had, had)[0])
-        if (row_at(&n->had, had)[1] == name)
+    for (; had != NONE; had = interned_row(&n->had, had)[0])
+        if (interned_row(&n->had, had)[1] == name)
             return true;
     return false;
 }
@@ -122,7 +116,7 @@ static bool step_in_string(Constraint *c, NamePlace *p, uint8_t byte)
         return !in_name || put(c, &n->had, (uint32_t[]){ p->had, before }, 2, &p->had);
     }
     p->where ^= byte == '\\' || p->where & ESCAPED ? ESCAPED : 0;
-    uint32_t row[] = { before, byte, in_name ? row_at(&n->name, before)[2] + 1 : 0 };
+    uint32_t row[] = { before, byte, in_name ? interned_row(&n->name, before)[2] + 1 : 0 };
     return !in_name || put(c, &n->name, row, 3, &p->name);
 }
 
@@ -144,7 +138,7 @@ static bool step(Constraint *c, NamePlace *p, uint8_t byte)
         break;
     case '}':
     case ']':
-        row = row_at(&c->names->around, p->around);
+        row = interned_row(&c->names->around, p->around);
         p->around = row[0];
         p->where = row[1];
         p->had = row[2];
@@ -169,9 +163,9 @@ static int rests_ascend(const void *a, const void *b)
 /* The length of the name past `from`; 0: `from` is not its prefix. */
 static size_t length_past(const Names *n, uint32_t name, uint32_t from)
 {
-    size_t length = row_at(&n->name, name)[2], begun = row_at(&n->name, from)[2];
+    size_t length = interned_row(&n->name, name)[2], begun = interned_row(&n->name, from)[2];
     for (size_t i = begun; i < length; i++)
-        name = row_at(&n->name, name)[0];
+        name = interned_row(&n->name, name)[0];
     return length >= begun && name == from ? length - begun + 1 : 0; /* with the quote */
 }
 
@@ -181,8 +175,8 @@ static void write_rest(Names *n, uint32_t name, size_t length, const char *lead,
     memcpy(to, lead, n_lead);
     n->rest[n->n_rest++] = (Rest){ to, n_lead + length };
     to[n_lead + length - 1] = '"';
-    for (size_t i = length - 1; i-- > 0; name = row_at(&n->name, name)[0])
-        to[n_lead + i] = (uint8_t)row_at(&n->name, name)[1];
+    for (size_t i = length - 1; i-- > 0; name = interned_row(&n->name, name)[0])
+        to[n_lead + i] = (uint8_t)interned_row(&n->name, name)[1];
 }
 
 /* Fill n->rest with the sorted continuations of the names that the object already has. */
@@ -193,8 +187,8 @@ static bool find_rests(Constraint *c, const NamePlace *p)
     bool                     next = p->where & NAME_NEXT;
     size_t                   n_names = 0, n_bytes = 0;
     n->n_rest = 0;
-    for (uint32_t had = p->had; had != NONE; had = row_at(&n->had, had)[0]) {
-        size_t length = length_past(n, row_at(&n->had, had)[1], next ? NONE : p->name);
+    for (uint32_t had = p->had; had != NONE; had = interned_row(&n->had, had)[0]) {
+        size_t length = length_past(n, interned_row(&n->had, had)[1], next ? NONE : p->name);
         n_names += length > 0;
         n_bytes += length ? length + 2 : 0;
     }
@@ -204,8 +198,8 @@ static bool find_rests(Constraint *c, const NamePlace *p)
         || !ARRAY_ROOM(n->byte, n->cap_bytes, 2 * n_bytes))
         return grammar_no_memory(c->g);
     uint8_t *to = n->byte;
-    for (uint32_t had = p->had; had != NONE; had = row_at(&n->had, had)[0]) {
-        uint32_t name = row_at(&n->had, had)[1];
+    for (uint32_t had = p->had; had != NONE; had = interned_row(&n->had, had)[0]) {
+        uint32_t name = interned_row(&n->had, had)[1];
         size_t   length = length_past(n, name, next ? NONE : p->name);
         for (int i = 0; i < (next ? 2 : 1) && length; i++, to += length + 2)
             write_rest(n, name, length, next ? leads[i] : "", to);

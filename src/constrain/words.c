@@ -18,12 +18,10 @@ bool words_add(Words *w, const uint32_t *word, size_t n)
 static size_t slot_of(const Interned *t, const uint32_t *row, size_t n)
 {
     size_t i = byte_hash(&t->seed, row, n * sizeof *row) & t->mask;
-    for (; t->slot[i]; i = (i + 1) & t->mask) {
-        size_t          n_there;
-        const uint32_t *there = interned_row(t, t->slot[i] - 1, &n_there);
-        if (n_there == n && memcmp(there, row, n * sizeof *row) == 0)
-            break;
-    }
+    while (t->slot[i]
+           && (interned_length(t, t->slot[i] - 1) != n
+               || memcmp(interned_row(t, t->slot[i] - 1), row, n * sizeof *row) != 0))
+        i = (i + 1) & t->mask;
     return i;
 }
 
@@ -38,11 +36,8 @@ static bool more_slots(Interned *t)
     free(t->slot);
     t->slot = slot;
     t->mask = cap - 1;
-    for (uint32_t i = 0; i < t->start.n; i++) {
-        size_t          n;
-        const uint32_t *row = interned_row(t, i, &n);
-        t->slot[slot_of(t, row, n)] = i + 1;
-    }
+    for (uint32_t i = 0; i < t->start.n; i++)
+        t->slot[slot_of(t, interned_row(t, i), interned_length(t, i))] = i + 1;
     return true;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/memory.h"
 
 enum { LARGEST_FILE = 256 << 20, CHUNK = 1 << 20 };
 
@@ -123,12 +124,8 @@ bool draft_add(VocabDraft *d, int64_t id, Text piece, int type)
 
 bool id_list_add(IdArray *l, int32_t id, Error *err)
 {
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 64;
-        if (!grow(&l->id, cap, sizeof *l->id))
-            return fail(err, SYSTEM, "out of memory for %zu ids", cap);
-        l->cap = cap;
-    }
+    if (!ARRAY_ROOM(l->id, l->cap, l->n + 1))
+        return fail(err, SYSTEM, "out of memory for %zu ids", l->n + 1);
     l->id[l->n++] = id;
     return true;
 }
@@ -140,12 +137,8 @@ bool draft_merge(VocabDraft *d, Merge m)
     if (d->n_merges == INT32_MAX)
         return fail(d->err, INPUT, "%s: expected at most %d merges, found more", d->file,
                     INT32_MAX);
-    if (d->n_merges == d->cap_merges) {
-        size_t cap = d->cap_merges ? 2 * d->cap_merges : 1024;
-        if (!grow(&d->merges, cap, sizeof *d->merges))
-            return fail(d->err, SYSTEM, "%s: out of memory for %zu merges", d->file, cap);
-        d->cap_merges = cap;
-    }
+    if (!ARRAY_ROOM(d->merges, d->cap_merges, d->n_merges + 1))
+        return fail(d->err, SYSTEM, "%s: out of memory for %zu merges", d->file, d->n_merges + 1);
     d->merges[d->n_merges++] = m;
     return true;
 }

@@ -2,6 +2,7 @@
  * a pair comes twice, only one of the two rows counts. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "tokenizer/vocab_draft.h"
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
@@ -58,14 +59,8 @@ enum { GONE = -1 };
 static bool join(MergeReader *r, Text left, Text right, Text *both)
 {
     both->n = left.n + right.n;
-    if (both->n > r->cap) {
-        char *grown = realloc(r->scratch, 2 * both->n);
-        if (!grown)
-            return fail(r->d->err, SYSTEM, "%s: out of memory for %zu bytes", r->d->file,
-                        2 * both->n);
-        r->scratch = grown;
-        r->cap     = 2 * both->n;
-    }
+    if (!ARRAY_ROOM(r->scratch, r->cap, both->n))
+        return fail(r->d->err, SYSTEM, "%s: out of memory for %zu bytes", r->d->file, both->n);
     both->p = r->scratch;
     if (left.n)
         memcpy(r->scratch, left.p, left.n);
