@@ -142,7 +142,7 @@ bool context_explain_nan(const tblock_context *c, const char *what, Error *err);
  * told_from or later; the cached prefix ends before that. SIZE_MAX: for none. */
 tblock_generation *generation_open(tblock_context *c, const tblock_generation_options *opt,
                                    size_t told_from, Error *err);
-/* Does its invariant hold (generation.c)? */
+/* Does its invariant hold (generation.h)? */
 bool generation_is_sound(const tblock_generation *g);
 /* Parses "auto" (or NULL), "f32", "f16" or "q8"; fails with USAGE. auto: f32 for float weights,
  * f16 for quantized ones. */

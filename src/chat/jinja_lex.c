@@ -16,7 +16,7 @@ typedef struct Lexer {
     bool        line_starts;         /* the last match ended with a newline, or there was none */
 } Lexer;
 
-static Token *add(Lexer *x, TokenType type, size_t at)
+static Token *add_token(Lexer *x, TokenType type, size_t at)
 {
     if (x->n_tokens == x->cap) {
         size_t cap = x->cap ? 2 * x->cap : 64;
@@ -33,7 +33,7 @@ static Token *add(Lexer *x, TokenType type, size_t at)
 #if defined(__GNUC__)
 __attribute__((noreturn))
 #endif
-static void wrong(Lexer *x, size_t at, const char *why)
+static void lex_failed(Lexer *x, size_t at, const char *why)
 {
     x->r->at = at;
     jinja_fail(x->r, "%s", why);
@@ -62,7 +62,7 @@ static void add_data(Lexer *x, size_t from, size_t to)
     if (to == from)
         return;
     char *mark = memset(jinja_alloc(x->r, to - from), 1, to - from);
-    add(x, T_DATA, from)->text = string_new(x->r, x->s + from, mark, to - from);
+    add_token(x, T_DATA, from)->text = string_new(x->r, x->s + from, mark, to - from);
 }
 
 /* Where the text before a tag ends: '-' strips all white space; without '+', a block or comment tag
@@ -113,7 +113,7 @@ static void comment(Lexer *x, size_t begin)
             return;
         }
     }
-    wrong(x, begin, "missing end of comment tag");
+    lex_failed(x, begin, "missing end of comment tag");
 }
 
 /* {% raw %} at `at`, which is at "{%": where its text begins; 0: another tag. */
@@ -146,7 +146,7 @@ static void raw(Lexer *x, size_t from)
             return;
         }
     }
-    wrong(x, from, "missing end of raw directive");
+    lex_failed(x, from, "missing end of raw directive");
 }
 
 /* ---- Inside a tag ---------------------------------------------------------------------------- */
@@ -205,11 +205,11 @@ static void number(Lexer *x)
     for (size_t i = first; i < end; i++)
         if (x->s[i] != '_') {
             if (n + 1 == sizeof text)
-                wrong(x, at, "a number of more than 62 digits");
+                lex_failed(x, at, "a number of more than 62 digits");
             text[n++] = x->s[i];
         }
     text[n] = 0;
-    Token *t = add(x, real ? T_FLOAT : T_INT, at);
+    Token *t = add_token(x, real ? T_FLOAT : T_INT, at);
     if (real) {
         t->number = v_float(json_to_double(text));
     } else {
@@ -217,7 +217,7 @@ static void number(Lexer *x)
         for (size_t i = 0; i < n; i++)
             if (__builtin_mul_overflow(value, base, &value)
                 || __builtin_add_overflow(value, hex_digit(text[i]), &value))
-                wrong(x, at, "an integer of more than 64 bits is not supported");
+                lex_failed(x, at, "an integer of more than 64 bits is not supported");
         t->number = v_int(value);
     }
     x->at = end;
@@ -231,9 +231,9 @@ static void escape_code(Lexer *x, StringBuffer *b, size_t *at, size_t end, int n
     for (; n < n_digits && *at < end && digit(x->s[*at], base); n++)
         c = c * (uint32_t)base + (uint32_t)hex_digit(x->s[(*at)++]);
     if ((base == 16 && n < n_digits) || c > 0x10FFFF)
-        wrong(x, begin, "an escape in a string without its hex digits");
+        lex_failed(x, begin, "an escape in a string without its hex digits");
     if (c >= 0xD800 && c < 0xE000)
-        wrong(x, begin, "half a surrogate pair in a string is not supported");
+        lex_failed(x, begin, "half a surrogate pair in a string is not supported");
     buffer_char(x->r, b, c, true);
 }
 
@@ -253,7 +253,7 @@ static void escaped(Lexer *x, StringBuffer *b, size_t *at, size_t end)
     } else if (c >= '0' && c <= '7') {
         escape_code(x, b, at, end, 3, 8);
     } else if (c == 'N') {
-        wrong(x, *at, "\\N{...} in a string is not supported");
+        lex_failed(x, *at, "\\N{...} in a string is not supported");
     } else {
         buffer_char(x->r, b, '\\', true); /* Python keeps unknown escapes */
     }
@@ -266,7 +266,7 @@ static void string(Lexer *x)
     while (end < x->n && x->s[end] != quote)
         end += x->s[end] == '\\' ? 2 : 1;
     if (end >= x->n)
-        wrong(x, begin, "a string without its end");
+        lex_failed(x, begin, "a string without its end");
     StringBuffer *b = buffer_new(x->r);
     for (size_t at = begin + 1; at < end;) {
         if (x->s[at] == '\\') {
@@ -278,7 +278,7 @@ static void string(Lexer *x)
             buffer_char(x->r, b, c, true);
         }
     }
-    add(x, T_STRING, begin)->text = string_new(x->r, b->n ? b->s : "", b->mark, b->n);
+    add_token(x, T_STRING, begin)->text = string_new(x->r, b->n ? b->s : "", b->mark, b->n);
     x->at = end + 1;
 }
 
@@ -290,7 +290,7 @@ static bool name(Lexer *x)
         at += n;
     if (at == x->at)
         return false;
-    add(x, T_NAME, x->at)->text = string_new(x->r, x->s + x->at, NULL, at - x->at);
+    add_token(x, T_NAME, x->at)->text = string_new(x->r, x->s + x->at, NULL, at - x->at);
     x->at = at;
     return true;
 }
@@ -300,11 +300,11 @@ static void bracket(Lexer *x, TokenType t)
     static const char closes[] = "}])";
     if (t == T_LBRACE || t == T_LBRACKET || t == T_LPAREN) {
         if (x->n_open == JINJA_NESTED)
-            wrong(x, x->at, "brackets nested too deep");
+            lex_failed(x, x->at, "brackets nested too deep");
         x->open[x->n_open++] = closes[t == T_LBRACE ? 0 : t == T_LBRACKET ? 1 : 2];
     } else if (t == T_RBRACE || t == T_RBRACKET || t == T_RPAREN) {
         if (!x->n_open || x->open[--x->n_open] != x->s[x->at])
-            wrong(x, x->at, "a closing bracket that does not fit the one that is open");
+            lex_failed(x, x->at, "a closing bracket that does not fit the one that is open");
     }
 }
 
@@ -321,18 +321,18 @@ static void operator_(Lexer *x)
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         if (has(x, x->at, operators[i].text)) {
             bracket(x, operators[i].type);
-            add(x, operators[i].type, x->at);
+            add_token(x, operators[i].type, x->at);
             x->at += strlen(operators[i].text);
             return;
         }
-    wrong(x, x->at, "a character that no expression has");
+    lex_failed(x, x->at, "a character that no expression has");
 }
 
 static void tag(Lexer *x, bool block)
 {
     size_t begin = x->at;
     x->n_open = 0;
-    add(x, block ? T_BLOCK_BEGIN : T_VARIABLE_BEGIN, begin);
+    add_token(x, block ? T_BLOCK_BEGIN : T_VARIABLE_BEGIN, begin);
     x->at += 2u + (sign_at(x, begin + 2) != 0);
     for (;;) {
         x->at = skip_space(x, x->at);
@@ -340,7 +340,7 @@ static void tag(Lexer *x, bool block)
             return; /* the parser says what is missing */
         size_t end = x->n_open ? 0 : tag_end(x, x->at, block ? "%}" : "}}", block);
         if (end) {
-            add(x, block ? T_BLOCK_END : T_VARIABLE_END, x->at);
+            add_token(x, block ? T_BLOCK_END : T_VARIABLE_END, x->at);
             x->line_starts = x->s[end - 1] == '\n';
             x->at = end;
             return;
@@ -380,7 +380,7 @@ Token *jinja_tokens(JinjaRun *r)
             tag(&x, !variable);
         }
     }
-    add(&x, T_END, x.n);
+    add_token(&x, T_END, x.n);
     for (size_t i = 0; i < x.n_tokens; i++) /* now: a template does not change while it runs */
         if (x.token[i].text)
             string_chars(r, x.token[i].text);

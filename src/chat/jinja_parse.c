@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static Node *or_(Parser *p);
+static Node *or_(JinjaParser *p);
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ void token_text(const Token *t, char out[64])
         snprintf(out, 64, "%s", names[t->type]);
 }
 
-void parse_expected(Parser *p, const char *what)
+void parse_expected(JinjaParser *p, const char *what)
 {
     char found[64];
     token_text(p->t, found);
@@ -37,7 +37,7 @@ void parse_expected(Parser *p, const char *what)
     jinja_fail(p->r, "expected %s, found %s", what, found);
 }
 
-Token *parse_expect(Parser *p, TokenType type)
+Token *parse_expect(JinjaParser *p, TokenType type)
 {
     if (!is(p, type)) {
         char what[64];
@@ -47,14 +47,14 @@ Token *parse_expect(Parser *p, TokenType type)
     return next(p);
 }
 
-void parse_deeper(Parser *p)
+void parse_deeper(JinjaParser *p)
 {
     p->r->at = p->t->at;
     if (++p->depth > JINJA_NESTED)
         jinja_fail(p->r, "nested deeper than %d levels", JINJA_NESTED);
 }
 
-Node *parse_node(Parser *p, NodeType type)
+Node *parse_node(JinjaParser *p, NodeType type)
 {
     Node *n = jinja_alloc(p->r, sizeof *n);
     n->type = type;
@@ -62,7 +62,7 @@ Node *parse_node(Parser *p, NodeType type)
     return n;
 }
 
-static Node *node2(Parser *p, NodeType type, size_t at, Node *a, Node *b)
+static Node *node2(JinjaParser *p, NodeType type, size_t at, Node *a, Node *b)
 {
     Node *n = parse_node(p, type);
     n->at = at, n->a = a, n->b = b;
@@ -71,7 +71,7 @@ static Node *node2(Parser *p, NodeType type, size_t at, Node *a, Node *b)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static Node *constant(Parser *p, Value v)
+static Node *constant(JinjaParser *p, Value v)
 {
     Node *n = parse_node(p, N_CONST);
     n->value = v;
@@ -79,14 +79,14 @@ static Node *constant(Parser *p, Value v)
 }
 
 /* Does another item follow, before `end`? A comma may also stand after the last. */
-static bool another(Parser *p, const Node *first, TokenType end)
+static bool another(JinjaParser *p, const Node *first, TokenType end)
 {
     if (first && !is(p, end))
         parse_expect(p, T_COMMA);
     return !is(p, end);
 }
 
-static Node *list(Parser *p)
+static Node *list(JinjaParser *p)
 {
     Node *n = parse_node(p, N_LIST), **end = &n->a; /* a: the items */
     next(p);
@@ -96,7 +96,7 @@ static Node *list(Parser *p)
     return n;
 }
 
-static Node *dict(Parser *p)
+static Node *dict(JinjaParser *p)
 {
     Node *n = parse_node(p, N_DICT), **end = &n->a; /* a: operands, each of a key a and a value b */
     next(p);
@@ -111,7 +111,7 @@ static Node *dict(Parser *p)
     return n;
 }
 
-Node *parse_name(Parser *p, bool namespaces)
+Node *parse_name(JinjaParser *p, bool namespaces)
 {
     const Token *t = p->t;
     Node        *n = parse_node(p, N_NAME);
@@ -135,7 +135,7 @@ Node *parse_name(Parser *p, bool namespaces)
 }
 
 /* A string of the tree, without a buffer to which a run could append. */
-static String *joined(Parser *p, String *a, const String *b)
+static String *joined(JinjaParser *p, String *a, const String *b)
 {
     String *s = string_join2(p->r, a, b);
     s->buffer = NULL;
@@ -143,7 +143,7 @@ static String *joined(Parser *p, String *a, const String *b)
     return s;
 }
 
-static Node *primary(Parser *p)
+static Node *primary(JinjaParser *p)
 {
     Node *n = NULL;
     parse_deeper(p);
@@ -170,13 +170,13 @@ static Node *primary(Parser *p)
     return n;
 }
 
-bool parse_tuple_ends(const Parser *p, const char *end)
+bool parse_tuple_ends(const JinjaParser *p, const char *end)
 {
     return is(p, T_VARIABLE_END) || is(p, T_BLOCK_END) || is(p, T_RPAREN)
         || (end && is_name(p->t, end));
 }
 
-Node *parse_tuple(Parser *p, bool conditions, bool parentheses, const char *end)
+Node *parse_tuple(JinjaParser *p, bool conditions, bool parentheses, const char *end)
 {
     Node  *n = parse_node(p, N_TUPLE), **last = &n->a; /* a: the items */
     bool   many = false;
@@ -200,7 +200,7 @@ Node *parse_tuple(Parser *p, bool conditions, bool parentheses, const char *end)
 /* ---- After a value --------------------------------------------------------------------------- */
 
 /* The arguments of a call: values, N_KEYWORD, N_STAR and N_STAR_STAR. */
-static Node *arguments(Parser *p)
+static Node *arguments(JinjaParser *p)
 {
     Node *first = NULL, **end = &first, *n;
     bool  star = false, star_star = false, keyword = false;
@@ -230,7 +230,7 @@ static Node *arguments(Parser *p)
 }
 
 /* The content of brackets: an expression or a slice of a start, b stop, c step. */
-static Node *subscribed(Parser *p)
+static Node *subscribed(JinjaParser *p)
 {
     Node *n = parse_node(p, N_SLICE);
     if (!is(p, T_COLON)) {
@@ -246,7 +246,7 @@ static Node *subscribed(Parser *p)
     return n;
 }
 
-static Node *subscript(Parser *p, Node *of)
+static Node *subscript(JinjaParser *p, Node *of)
 {
     Node *n = node2(p, N_ITEM, p->t->at, of, NULL); /* a[b] */
     if (skip(p, T_DOT)) {
@@ -275,14 +275,14 @@ static Node *subscript(Parser *p, Node *of)
     return n;
 }
 
-static Node *call_node(Parser *p, Node *f)
+static Node *call_node(JinjaParser *p, Node *f)
 {
     Node *n = node2(p, N_CALL, p->t->at, f, NULL); /* a(b) */
     n->b = arguments(p);
     return n;
 }
 
-static Node *postfix(Parser *p, Node *n)
+static Node *postfix(JinjaParser *p, Node *n)
 {
     for (;;) {
         if (is(p, T_DOT) || is(p, T_LBRACKET))
@@ -294,7 +294,7 @@ static Node *postfix(Parser *p, Node *n)
     }
 }
 
-static String *dotted(Parser *p)
+static String *dotted(JinjaParser *p)
 {
     String *name = parse_expect(p, T_NAME)->text;
     while (skip(p, T_DOT))
@@ -302,7 +302,7 @@ static String *dotted(Parser *p)
     return name;
 }
 
-Node *parse_filter(Parser *p, Node *of)
+Node *parse_filter(JinjaParser *p, Node *of)
 {
     Node *n = node2(p, N_FILTER, p->t->at, of, NULL);
     n->name = dotted(p);
@@ -312,7 +312,7 @@ Node *parse_filter(Parser *p, Node *of)
 }
 
 /* a is name(b), after "is" */
-static Node *test(Parser *p, Node *of)
+static Node *test(JinjaParser *p, Node *of)
 {
     size_t at = p->t->at;
     bool   not = skip_name(p, "not");
@@ -333,7 +333,7 @@ static Node *test(Parser *p, Node *of)
     return not ? node2(p, N_NOT, at, n, NULL) : n;
 }
 
-static Node *filters(Parser *p, Node *n)
+static Node *filters(JinjaParser *p, Node *n)
 {
     for (;;) {
         if (skip(p, T_PIPE))
@@ -349,7 +349,7 @@ static Node *filters(Parser *p, Node *n)
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 
-static Node *unary(Parser *p, bool with_filters)
+static Node *unary(JinjaParser *p, bool with_filters)
 {
     Node *n;
     parse_deeper(p);
@@ -366,7 +366,7 @@ static Node *unary(Parser *p, bool with_filters)
 }
 
 /* a op b op ...; ops: bits of their types. Left-associative, also the power, as Jinja2 has it. */
-static Node *binary_nodes(Parser *p, Node *(*operand)(Parser *), uint64_t ops)
+static Node *binary_nodes(JinjaParser *p, Node *(*operand)(JinjaParser *), uint64_t ops)
 {
     Node *n = operand(p);
     while (ops >> p->t->type & 1) {
@@ -378,14 +378,14 @@ static Node *binary_nodes(Parser *p, Node *(*operand)(Parser *), uint64_t ops)
 }
 
 #define OP(type) (UINT64_C(1) << (type))
-static Node *power_operand(Parser *p) { return unary(p, true); }
-static Node *power(Parser *p) { return binary_nodes(p, power_operand, OP(T_POW)); }
-static Node *product(Parser *p)
+static Node *power_operand(JinjaParser *p) { return unary(p, true); }
+static Node *power(JinjaParser *p) { return binary_nodes(p, power_operand, OP(T_POW)); }
+static Node *product(JinjaParser *p)
 {
     return binary_nodes(p, power, OP(T_MUL) | OP(T_DIV) | OP(T_FLOORDIV) | OP(T_MOD));
 }
 
-static Node *concat(Parser *p)
+static Node *concat(JinjaParser *p)
 {
     Node *first = product(p);
     if (!is(p, T_TILDE))
@@ -400,9 +400,9 @@ static Node *concat(Parser *p)
     return n;
 }
 
-static Node *sum(Parser *p) { return binary_nodes(p, concat, OP(T_ADD) | OP(T_SUB)); }
+static Node *sum(JinjaParser *p) { return binary_nodes(p, concat, OP(T_ADD) | OP(T_SUB)); }
 
-static bool comparison(Parser *p, TokenType *op)
+static bool comparison(JinjaParser *p, TokenType *op)
 {
     *op = p->t->type;
     if (*op == T_EQ || *op == T_NE || *op == T_LT || *op == T_LE || *op == T_GT || *op == T_GE)
@@ -414,7 +414,7 @@ static bool comparison(Parser *p, TokenType *op)
     return is_name(p->t, "not") && is_name(p->t + 1, "in") && next(p) && next(p);
 }
 
-static Node *compare_(Parser *p)
+static Node *compare_(JinjaParser *p)
 {
     Node *first = sum(p), *n = node2(p, N_COMPARE, p->t->at, first, NULL), **end = &n->b;
     for (TokenType op; comparison(p, &op);) { /* b: operands, each op a */
@@ -426,7 +426,7 @@ static Node *compare_(Parser *p)
     return n->b ? n : first;
 }
 
-static Node *not_(Parser *p)
+static Node *not_(JinjaParser *p)
 {
     if (!is_name(p->t, "not"))
         return compare_(p);
@@ -438,7 +438,7 @@ static Node *not_(Parser *p)
     return n;
 }
 
-static Node *logic(Parser *p, NodeType type, const char *word, Node *(*operand)(Parser *))
+static Node *logic(JinjaParser *p, NodeType type, const char *word, Node *(*operand)(JinjaParser *))
 {
     Node *n = operand(p);
     while (is_name(p->t, word)) {
@@ -448,11 +448,11 @@ static Node *logic(Parser *p, NodeType type, const char *word, Node *(*operand)(
     return n;
 }
 
-static Node *and_(Parser *p) { return logic(p, N_AND, "and", not_); }
-static Node *or_(Parser *p) { return logic(p, N_OR, "or", and_); }
+static Node *and_(JinjaParser *p) { return logic(p, N_AND, "and", not_); }
+static Node *or_(JinjaParser *p) { return logic(p, N_OR, "or", and_); }
 
 /* b if a else c; without else c is NULL */
-Node *parse_expression(Parser *p)
+Node *parse_expression(JinjaParser *p)
 {
     parse_deeper(p);
     Node *n = or_(p);

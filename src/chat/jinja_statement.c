@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-static Node *statements(Parser *p, const char *const *ends);
+static Node *statements(JinjaParser *p, const char *const *ends);
 
-static void expect_name(Parser *p, const char *name)
+static void expect_name(JinjaParser *p, const char *name)
 {
     if (!skip_name(p, name)) {
         char what[64];
@@ -15,9 +15,9 @@ static void expect_name(Parser *p, const char *name)
     }
 }
 
-static Node *target(Parser *p, bool namespaces, const char *end);
+static Node *target(JinjaParser *p, bool namespaces, const char *end);
 
-static Node *one_target(Parser *p, bool namespaces)
+static Node *one_target(JinjaParser *p, bool namespaces)
 {
     size_t at = p->t->at;
     Node  *n;
@@ -41,7 +41,7 @@ static Node *one_target(Parser *p, bool namespaces)
 }
 
 /* A name, a namespace's attribute, or a tuple of them. */
-static Node *target(Parser *p, bool namespaces, const char *end)
+static Node *target(JinjaParser *p, bool namespaces, const char *end)
 {
     Node *n = parse_node(p, N_TUPLE), **last = &n->a;
     bool  many = false;
@@ -54,14 +54,14 @@ static Node *target(Parser *p, bool namespaces, const char *end)
     return many ? n : n->a;
 }
 
-static Node *body(Parser *p, const char *const *ends)
+static Node *body(JinjaParser *p, const char *const *ends)
 {
     skip(p, T_COLON);
     parse_expect(p, T_BLOCK_END);
     return statements(p, ends);
 }
 
-static Node *body_to(Parser *p, const char *end)
+static Node *body_to(JinjaParser *p, const char *end)
 {
     const char *const ends[] = { end, NULL };
     Node *n = body(p, ends);
@@ -70,7 +70,7 @@ static Node *body_to(Parser *p, const char *end)
 }
 
 /* a: the condition; b: the body; c: the else or elif */
-static Node *if_(Parser *p)
+static Node *if_(JinjaParser *p)
 {
     static const char *const ends[] = { "elif", "else", "endif", NULL };
     Node *first = NULL, **end = &first;
@@ -90,7 +90,7 @@ static Node *if_(Parser *p)
 }
 
 /* a: the target; b: what is iterated; c: the body; d: an operand of a condition and b else */
-static Node *for_(Parser *p)
+static Node *for_(JinjaParser *p)
 {
     static const char *const ends[] = { "endfor", "else", NULL };
     Node *n = parse_node(p, N_FOR);
@@ -113,7 +113,7 @@ static Node *for_(Parser *p)
 }
 
 /* a: the target; b: the value, or for a block the filters over N_BUFFER; c: the block */
-static Node *set(Parser *p)
+static Node *set(JinjaParser *p)
 {
     Node *n = parse_node(p, N_SET);
     next(p);
@@ -131,7 +131,7 @@ static Node *set(Parser *p)
 }
 
 /* b: the parameters: N_KEYWORD with a name and the default a, or NULL */
-static void signature(Parser *p, Node *n)
+static void signature(JinjaParser *p, Node *n)
 {
     Node **end = &n->b, *last = NULL;
     parse_expect(p, T_LPAREN);
@@ -151,9 +151,9 @@ static void signature(Parser *p, Node *n)
 }
 
 /* c: the body of a macro, which cannot reach the loops around it. */
-static void macro_body(Parser *p, Node *n, const char *end)
+static void macro_body(JinjaParser *p, Node *n, const char *end)
 {
-    Parser outer = *p;
+    JinjaParser outer = *p;
     p->caller = p->kwargs = p->varargs = false;
     p->loops = 0;
     n->c = body_to(p, end);
@@ -170,7 +170,7 @@ static void macro_body(Parser *p, Node *n, const char *end)
     p->caller |= outer.caller, p->kwargs |= outer.kwargs, p->varargs |= outer.varargs;
 }
 
-static Node *macro(Parser *p)
+static Node *macro(JinjaParser *p)
 {
     Node *n = parse_node(p, N_MACRO);
     next(p);
@@ -181,7 +181,7 @@ static Node *macro(Parser *p)
 }
 
 /* a: the call */
-static Node *call_block(Parser *p)
+static Node *call_block(JinjaParser *p)
 {
     Node *n = parse_node(p, N_CALL_BLOCK);
     next(p);
@@ -195,7 +195,7 @@ static Node *call_block(Parser *p)
 }
 
 /* b: the filters over N_BUFFER; c: the block */
-static Node *filter_block(Parser *p)
+static Node *filter_block(JinjaParser *p)
 {
     Node *n = parse_node(p, N_FILTER_BLOCK);
     next(p);
@@ -207,7 +207,7 @@ static Node *filter_block(Parser *p)
 }
 
 /* a: operands, each of a target a and a value b; c: the block */
-static Node *with(Parser *p)
+static Node *with(JinjaParser *p)
 {
     Node *n = parse_node(p, N_WITH), **end = &n->a;
     next(p);
@@ -225,7 +225,7 @@ static Node *with(Parser *p)
 }
 
 /* a: operands, each with its value a */
-static Node *print(Parser *p)
+static Node *print(JinjaParser *p)
 {
     Node *n = parse_node(p, N_PRINT), **end = &n->a;
     next(p);
@@ -239,7 +239,7 @@ static Node *print(Parser *p)
     return n;
 }
 
-static Node *leave_loop(Parser *p)
+static Node *leave_loop(JinjaParser *p)
 {
     Node *n = parse_node(p, is_name(p->t, "break") ? N_BREAK : N_CONTINUE);
     if (!p->loops)
@@ -249,7 +249,7 @@ static Node *leave_loop(Parser *p)
 }
 
 /* transformers treats {% generation %} as a call block: a scope of its own. */
-static Node *generation(Parser *p)
+static Node *generation(JinjaParser *p)
 {
     Node *n = parse_node(p, N_GENERATION);
     next(p);
@@ -257,9 +257,9 @@ static Node *generation(Parser *p)
     return n;
 }
 
-static Node *statement(Parser *p)
+static Node *statement(JinjaParser *p)
 {
-    static const struct { const char *name; Node *(*read)(Parser *); } tags[] = {
+    static const struct { const char *name; Node *(*read)(JinjaParser *); } tags[] = {
         { "if", if_ }, { "for", for_ }, { "set", set }, { "macro", macro },
         { "call", call_block }, { "filter", filter_block }, { "with", with }, { "print", print },
         { "break", leave_loop }, { "continue", leave_loop }, { "generation", generation },
@@ -278,7 +278,7 @@ static Node *statement(Parser *p)
     jinja_fail(p->r, "expected a tag, found %s", found);
 }
 
-static bool at_end(const Parser *p, const char *const *ends)
+static bool at_end(const JinjaParser *p, const char *const *ends)
 {
     for (; ends && *ends; ends++)
         if (is_name(p->t, *ends))
@@ -287,7 +287,7 @@ static bool at_end(const Parser *p, const char *const *ends)
 }
 
 /* Parses text and tags up to one of the names, which is not consumed; without names, to the end. */
-static Node *statements(Parser *p, const char *const *ends)
+static Node *statements(JinjaParser *p, const char *const *ends)
 {
     Node *first = NULL, **end = &first;
     parse_deeper(p);
@@ -325,6 +325,6 @@ static Node *statements(Parser *p, const char *const *ends)
 
 Node *jinja_tree(JinjaRun *r)
 {
-    Parser p = { .r = r, .t = jinja_tokens(r) };
+    JinjaParser p = { .r = r, .t = jinja_tokens(r) };
     return statements(&p, NULL);
 }

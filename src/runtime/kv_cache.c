@@ -194,9 +194,8 @@ static bool add_chunk(KvCache *c, size_t n_tiles)
     return false;
 }
 
-/* Takes a spare tile or cuts one from a chunk. New tiles are zero, because
- * the kernels multiply lanes without a position like any other (and drop the result).
- * n_more: how many tiles the caller will take after this one. */
+/* Takes a spare tile or cuts one from a chunk. New tiles are zero: kernels multiply lanes without
+ * a position like any other (and drop the result). n_more: tiles taken after this one. */
 static KvTile *take_tile(KvCache *c, size_t n_more)
 {
     KvTile *tile = c->spare;
@@ -323,10 +322,8 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions",
                         s->length + n_new);
         for (; t->n < need; t->n++) {
-            t->tile[t->n] =
-                take_tile(c,
-                          (size_t)(need - t->n - 1)
-                              + (size_t)(need - t->n) * (size_t)(c->shape.n_layers - l - 1));
+            size_t left = (size_t)(need - t->n);
+            t->tile[t->n] = take_tile(c, left - 1 + left * (size_t)(c->shape.n_layers - l - 1));
             if (!t->tile[t->n])
                 return fail(err, SYSTEM,
                             "out of memory for a KV cache of %d positions (%zu MB in use)",
@@ -570,12 +567,8 @@ void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, 
     };
     v = once ? k : v;
     switch (c->shape.type) {
-    case KV_F16:
-        put_f16(&s, kernels, k, v);
-        return;
-    case KV_Q8:
-        put_q8(&s, kernels, k, v, k_scale + t, v_scale + t);
-        return;
+    case KV_F16: put_f16(&s, kernels, k, v); break;
+    case KV_Q8: put_q8(&s, kernels, k, v, k_scale + t, v_scale + t); break;
     default:
         for (int d = 0; s.k && d < d_head; d++)
             ((float *)s.k)[s.k_at + (size_t)d * LANES] = k[d];

@@ -1,9 +1,8 @@
 /* runtime/ops.c: the operations of a forward pass, each one line of the paper, in the order of
- * forward.c. Attention and experts have separate files. */
+ * forward.c. Attention, feed-forward and experts have separate files. */
 #include "runtime/ops.h"
 
 #include <fenv.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -229,11 +228,6 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
         lora_add(r, y, w, first, end);
 }
 
-static RowSpan all_rows(const Run *r, const Act *y)
-{
-    return (RowSpan){ y->data, y->stride, 0, r->n_tok };
-}
-
 /* Consecutive products with the same name are one operation of the profile. */
 static void enter_product(const Run *r, const Mat *w)
 {
@@ -329,11 +323,6 @@ void norm_heads(Run *r, Act *x, const float *w, bool rotated)
                       r->norm_eps);
         }
     }
-}
-
-static float cut_at(float x, float least, float most)
-{
-    return x > most ? most : x < least ? least : x; /* a NaN stays */
 }
 
 void clip(Run *r, Act *x)
@@ -482,95 +471,6 @@ void add(Run *r, Act *x, Act *y, NormVectors v)
         else
             r->kernels->add_scaled(to, from, r->residual_scale, width);
     }
-}
-
-/* ---- Feed-forward ---------------------------------------------------------------------------- */
-
-/* h = (g * sigmoid(alpha * g)) * (u + 1), with g and u cut at the limit. */
-static void limited_swiglu(const Run *r, float *h, const float *up, int n)
-{
-    enum { PIECE = 512 };
-    float s[PIECE], most = r->gate_limit;
-    for (int at = 0, m; at < n; at += m) {
-        m = n - at < PIECE ? n - at : PIECE;
-        for (int i = 0; i < m; i++) {
-            h[at + i] = cut_at(h[at + i], -INFINITY, most);
-            s[i]      = r->gate_alpha * h[at + i];
-        }
-        r->kernels->sigmoid(s, s, m);
-        for (int i = 0; i < m; i++)
-            h[at + i] = h[at + i] * s[i] * (cut_at(up[at + i], -most, most) + 1.0f);
-    }
-}
-
-/* h = act(h) * up, or act(h) if there is no gate. */
-static void activate(const Run *r, float *h, const float *up, int n)
-{
-    if (r->gate_limit != 0.0f) {
-        limited_swiglu(r, h, up, n);
-        return;
-    }
-    switch (r->model->cfg.ffn) {
-    case FFN_SWIGLU:    r->kernels->swiglu(h, h, up, n); break;
-    case FFN_GEGLU:     r->kernels->geglu(h, h, up, n); break;
-    case FFN_GEGLU_ERF: r->kernels->geglu_erf(h, h, up, n); break;
-    case FFN_GELU:      r->kernels->gelu(h, h, n); break;
-    case FFN_GELU_TANH: r->kernels->gelu_tanh(h, h, n); break;
-    case FFN_RELU:      r->kernels->relu(h, h, n); break;
-    case FFN_RELU2:     r->kernels->relu2(h, h, n); break;
-    case FFN_XIELU:     r->kernels->xielu(h, h, r->xielu, n); break;
-    }
-}
-
-void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate,
-                   const Mat *w_up, int first, int end, const Act *made, Integers ints)
-{
-    bool gated = w_gate->rows > 0;
-    int  most  = piece_panels(h.n_tok, end - first);
-    for (int p = first, n; p < end; p += n) {
-        n = most < end - p ? most : end - p;
-        int at = p * PANEL_ROWS, width = columns(p, n, w_up->rows);
-        multiply(r, h, in, gated ? w_gate : w_up, p, p + n);
-        if (gated)
-            multiply(r, up, in, w_up, p, p + n);
-        for (int t = 0; t < h.n_tok && width > 0; t++) {
-            float *row = h.data + (size_t)t * h.stride + at;
-            activate(r, row, up.data + (size_t)t * up.stride + at, width);
-            if (made)
-                quantize(r, made, t, at, width, ints);
-        }
-    }
-}
-
-/* Also makes the integers that w_down reads, while the columns are in the cache. Superblocks
- * must be whole, so this works only if all members own the same number of them. Otherwise w_down
- * makes them when it reads h. */
-void hidden(Run *r, Act *h, Act *in, const Layer *w)
-{
-    const Mat *w_gate = &w->w_gate, *w_up = &w->w_up;
-    enum { UNIT = SUPERBLOCK / PANEL_ROWS };
-    int  panels = panel_count(w_up->rows), units = (panels + UNIT - 1) / UNIT, first, end;
-    Integers ints = w_up->out_ints;
-    bool gated  = w_gate->rows > 0, ours = ints && units % r->team.n_threads == 0 && !r->ranks;
-    Cut  cut    = ours ? ANYWHERE : BY_COLUMNS;
-    r->xielu = w->xielu;
-    h->width = w_up->rows; /* experts of other layers may be wider */
-    prepare(r, in, w_up);
-    if (gated)
-        prepare(r, in, w_gate);
-    touch(r, reads(in, ANYWHERE), reads_low(r), writes_own(r, h, cut, RANK_PANELS),
-          writes_own(r, &r->up, cut, RANK_PANELS));
-    enter(r, gated ? "gate_up" : "up", mat_read(w_up) + (gated ? mat_read(w_gate) : 0),
-          mat_work(w_gate, r->n_tok) + mat_work(w_up, r->n_tok));
-    my_panels(r, w_up, &first, &end);
-    if (ours) {
-        my_share(r, units, &first, &end);
-        first *= UNIT;
-        end = end * UNIT < panels ? end * UNIT : panels;
-    }
-    hidden_panels(r, all_rows(r, h), all_rows(r, &r->up), in, w_gate, w_up, first, end,
-                  ours ? h : NULL, ints);
-    h->ints = ours ? ints : INT_NONE;
 }
 
 /* ---- Logits ---------------------------------------------------------------------------------- */

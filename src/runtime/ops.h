@@ -178,7 +178,7 @@ void open_gate(Run *r, Act *y, Act *gate, const Mat *w);
 void attention_probs(Run *r, int l);                  /* attention_probs.c: if they are wanted */
 void add(Run *r, Act *x, Act *y, NormVectors v);      /* x += y, or x += norm(y) */
 /* h = act(W_gate in) * (W_up in), or act(W_up in) in a network without a gate. */
-void hidden(Run *r, Act *h, Act *in, const Layer *w);
+void hidden(Run *r, Act *h, Act *in, const Layer *w); /* ffn.c */
 void experts(Run *r, Act *y, Act *in, int l);         /* experts.c: sum over a token's experts */
 void keep_states(Run *r, Act *xn);                    /* of the tokens that want theirs */
 void head(Run *r, Act *xn);                           /* logits of the tokens that want them */
@@ -264,6 +264,11 @@ static inline double mat_read(const Mat *w)
 }
 static inline double mat_work(const Mat *w, int n_tok) { return 2.0 * w->rows * w->k * n_tok; }
 
+static inline float cut_at(float x, float least, float most)
+{
+    return x > most ? most : x < least ? least : x; /* a NaN stays */
+}
+
 /* The number of columns in n panels from panel p on, for rows of `width`. */
 static inline int columns(int p, int n, int width)
 {
@@ -280,6 +285,11 @@ static inline int piece_panels(int n_tok, int panels)
 /* The output of a product: n_tok rows of data, made from the rows of the other activation from t
  * on. */
 typedef struct RowSpan { float *data; size_t stride; int t, n_tok; } RowSpan;
+
+static inline RowSpan all_rows(const Run *r, const Act *y)
+{
+    return (RowSpan){ y->data, y->stride, 0, r->n_tok };
+}
 
 /* y = W x + bias for panels first .. end - 1. Multiplies the integers of x if the plan says so. */
 void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, int end);
@@ -334,5 +344,23 @@ int    attention_queries(const Config *c);
 size_t attention_scratch_floats(const Config *c);
 /* The floats of scratch of the gated delta rule: q and k of a head, and its matrix's output. */
 size_t delta_scratch_floats(const Config *c);
+
+/* ---- buffers.c ------------------------------------------------------------------------------- */
+
+typedef struct Buffers {
+    unsigned ints;               /* activations that need integers (numerics.h) */
+    int      max_tok, threads;
+    char    *block;
+    size_t   bytes, thread_bytes;
+    char    *thread_memory;      /* [threads, thread_bytes], in the block */
+} Buffers;
+
+/* Allocates buffers for max_tok tokens and points r's activations into them. False: no memory for
+ * b->bytes. free(b->block). */
+bool   buffers_new(Buffers *b, Run *r, unsigned ints, int max_tok, int threads);
+/* Points r's activations into base, or into one thread's private part at base; base NULL: only
+ * measures. Both return the bytes. */
+size_t buffers_place(Buffers *b, Run *r, char *base);
+size_t buffers_place_own(const Buffers *b, Run *r, char *base);
 
 #endif
