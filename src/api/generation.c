@@ -338,16 +338,6 @@ static long steps_to_come(tblock_generation *const *g, size_t n)
 
 /* ---- The batch ------------------------------------------------------------------------------- */
 
-static bool check_generations(const tblock_context *c, tblock_generation *const *g, size_t n,
-                              Error *err)
-{
-    for (size_t i = 0; i < n; i++)
-        if (g[i]->context != c)
-            return fail(err, USAGE, "generation %zu: expected one of this context, found another's",
-                        i);
-    return true;
-}
-
 /* A step whose states are pooled, and the context's own observer, who sees them too. */
 typedef struct PooledStep {
     tblock_generation *const *g;
@@ -395,8 +385,10 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
     const size_t budget  = prompt_tokens ? prompt_tokens : (size_t)c->n_batch;
     size_t       n_items = 0, n_drafting = 0, left = budget;
     bool         ok = true;
-    if (!check_generations(c, g, n, err))
-        return false; /* those of another context belong to its thread */
+    for (size_t i = 0; i < n; i++) /* those of another context belong to its thread */
+        if (g[i]->context != c)
+            return fail(err, USAGE, "generation %zu: expected one of this context, found another's",
+                        i);
     for (size_t i = 0; i < n; i++)
         n_drafting += g[i]->end == TBLOCK_GOES_ON && g[i]->n_held >= g[i]->n_known && drafts(g[i]);
     for (size_t i = 0; ok && i < n; i++) {

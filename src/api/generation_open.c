@@ -201,19 +201,15 @@ static bool take_sequence(tblock_generation *g, Error *err)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-/* The first generation makes the sampler's scratch memory, which all share. */
-static bool check_sampling(tblock_context *c, const tblock_sampler_options *o, Error *err)
-{
-    if (c->sampler)
-        return sampler_set(c->sampler, o, err);
-    c->sampler = sampler_new(c->model->weights.cfg.vocab_size, o, err);
-    return c->sampler != NULL;
-}
-
 tblock_generation *generation_open(tblock_context *c, const tblock_generation_options *opt,
                                    size_t told_from, Error *err)
 {
-    if (!check_options(c, opt, err) || !check_sampling(c, &opt->sampling, err))
+    if (!check_options(c, opt, err)
+        || (c->sampler && !sampler_set(c->sampler, &opt->sampling, err)))
+        return NULL;
+    if (!c->sampler) /* the first makes the sampler's scratch memory, which all share */
+        c->sampler = sampler_new(c->model->weights.cfg.vocab_size, &opt->sampling, err);
+    if (!c->sampler)
         return NULL;
     tblock_generation *g = calloc(1, sizeof *g);
     if (!g) {
