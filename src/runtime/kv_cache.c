@@ -147,8 +147,7 @@ bool kv_cache_is_sound(const KvCache *c)
 
 static bool seq_init(KvSeq *s, const KvShape *shape)
 {
-    s->layer = calloc((size_t)shape->n_layers, sizeof *s->layer);
-    bool good = s->layer != NULL;
+    bool good = (s->layer = calloc((size_t)shape->n_layers, sizeof *s->layer)) != NULL;
     for (int l = 0; good && l < shape->n_layers; l++)
         if (is_state(shape, l))
             good = (s->layer[l].state = calloc(shape->state_floats, sizeof(float))) != NULL;
