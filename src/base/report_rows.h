@@ -123,6 +123,7 @@ typedef struct Column {
     Unit        unit;
     const char *cell;  /* class of its cells on a page; NULL: not there              */
 } Column;
+#define JSON_COLUMN(key) { key, "", 0, 0, UNIT_NONE, NULL } /* not in text */
 
 typedef struct Table {
     const Column *column;

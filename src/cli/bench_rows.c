@@ -104,7 +104,7 @@ static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
         { "name", "operation", -10, 0, UNIT_NONE, NULL },
         { "calls", "calls", 8, 0, UNIT_NONE, NULL },
         { NULL, "ms", 12, 0, UNIT_FIXED + 4, NULL },
-        { "seconds", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("seconds"),
         { "share", "time", 7, 0, UNIT_SHARE, NULL },
         { "gb_per_s", "GB/s", 9, 0, UNIT_SPEED, NULL },
         { "gop_per_s", "GOP/s", 9, 0, UNIT_SPEED, NULL },
@@ -132,19 +132,18 @@ static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
 
 static const Column row_columns[] = {
     { "what", "", -19, 0, UNIT_NONE, NULL },
-                  { "threads", "threads", 7, 0, UNIT_NONE, NULL },
-    { "tokens", "", 0, 0, UNIT_NONE, NULL },               { "depth", "", 0, 0, UNIT_NONE, NULL },
-    { "repeats", "", 0, 0, UNIT_NONE, NULL },
-                 { "tokens_per_s", "tokens/s", 8, 0, UNIT_SPEED, NULL },
+    { "threads", "threads", 7, 0, UNIT_NONE, NULL },
+    JSON_COLUMN("tokens"), JSON_COLUMN("depth"), JSON_COLUMN("repeats"),
+    { "tokens_per_s", "tokens/s", 8, 0, UNIT_SPEED, NULL },
     { NULL, "least .. most", 15, 0, UNIT_NONE, NULL },
-        { "tokens_per_s_least", "", 0, 0, UNIT_SPEED, NULL },
-    { "tokens_per_s_most", "", 0, 0, UNIT_SPEED, NULL },   { "bytes", "", 0, 0, UNIT_NONE, NULL },
-    { "operations", "", 0, 0, UNIT_NONE, NULL },
-              { "gb_per_s", "GB/s", 6, 0, UNIT_SPEED, NULL },
+    { "tokens_per_s_least", "", 0, 0, UNIT_SPEED, NULL },
+    { "tokens_per_s_most", "", 0, 0, UNIT_SPEED, NULL },
+    JSON_COLUMN("bytes"), JSON_COLUMN("operations"),
+    { "gb_per_s", "GB/s", 6, 0, UNIT_SPEED, NULL },
     { "read_share", "% read", 6, 0, UNIT_SHARE, NULL },
-       { "in_cache", "", 0, 0, UNIT_NONE, NULL },
+    JSON_COLUMN("in_cache"),
     { "gop_per_s", "GOP/s", 6, 0, UNIT_SPEED, NULL },
-         { "peak_share", "% peak", 6, 0, UNIT_SHARE, NULL },
+    { "peak_share", "% peak", 6, 0, UNIT_SHARE, NULL },
 };
 static const Table row_table = TABLE_OF(row_columns);
 

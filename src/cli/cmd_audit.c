@@ -94,9 +94,9 @@ static bool text_rows(Rows *r, const tblock_audit_row *row, const tblock_audit_t
         { "likelihood", "likelihood", 10, 0, UNIT_DIGITS + 3, NULL },
         { "rarest", "rarest", 8, 0, UNIT_DIGITS + 2, NULL },
         { "blind", "blind", 8, 0, UNIT_DIGITS + 2, NULL },
-        { "judged_by", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("judged_by"),
         { "verdict", "verdict", -1, 1, UNIT_NONE, NULL },
-        { "why", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("why"),
     };
     const Table t      = TABLE_OF(columns);
     bool        good   = true;
@@ -129,7 +129,7 @@ static void token_rows(Rows *r, const tblock_audit_row *row, size_t n)
         { "margin", "margin", 8, 0, UNIT_DIGITS + 4, NULL },
         { "miss", "miss", 9, 0, UNIT_DIGITS + 3, NULL },
         { "entropy", "entropy", 8, 0, UNIT_DIGITS + 4, NULL },
-        { "tail", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("tail"),
     };
     const Table table = TABLE_OF(columns);
     rows_table(r, "tokens", &table);

@@ -105,12 +105,14 @@ static void kinds_text(Rows *r, const tblock_quantize_report *report)
 static void tensor_rows(Rows *r, const tblock_quantize_report *report)
 {
     static const Column columns[] = {
-        { "name", "", -24, 0, UNIT_NONE, NULL },      { "from", "", 0, 0, UNIT_NONE, NULL },
-        { "type", "type", -12, 0, UNIT_NONE, NULL },  { "parameters", "", 0, 0, UNIT_NONE, NULL },
+        { "name", "", -24, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("from"),
+        { "type", "type", -12, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("parameters"),
         { "bytes", "bytes", 14, 0, UNIT_NONE, NULL },
         { "bits_per_weight", "bits/weight", 11, 0, UNIT_FIXED + 3, NULL },
         { "relative_rms_error", "RMS error", 10, 0, UNIT_PERCENT + 4, NULL },
-        { "flushed", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("flushed"),
     };
     static const Table table = TABLE_OF(columns);
     rows_table(r, "tensors", &table);

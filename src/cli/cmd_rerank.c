@@ -26,7 +26,7 @@ typedef struct Documents {
     tblock_rerank_result *result; /* [n] */
 } Documents;
 
-static bool add(Documents *d, const char *text, size_t n, tblock_error *err)
+static bool add_document(Documents *d, const char *text, size_t n, tblock_error *err)
 {
     const RerankArgs *a = d->a;
     if (!ARRAY_ROOM(d->text, d->cap, d->n + 1))
@@ -49,7 +49,7 @@ static bool add_copy(void *user, const Lines *at, const char *line, size_t n, tb
     char *copy = malloc(n + 1);
     if (copy)
         memcpy(copy, line, n);
-    bool good = (copy || no_memory(NULL, err)) && add(user, copy, n, err);
+    bool good = (copy || no_memory(NULL, err)) && add_document(user, copy, n, err);
     if (!good)
         free(copy);
     return good;
@@ -59,7 +59,7 @@ static bool read_documents(Documents *d, tblock_error *err)
 {
     const TextList *given = &d->a->documents;
     for (size_t i = 0; i < given->n; i++)
-        if (!add(d, given->texts[i], strlen(given->texts[i]), err))
+        if (!add_document(d, given->texts[i], strlen(given->texts[i]), err))
             return false;
     return d->n || lines_each(d->a->file ? d->a->file : "-", add_copy, d, err);
 }

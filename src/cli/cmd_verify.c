@@ -85,21 +85,16 @@ static void sequence_rows(Rows *r, const tblock_verify_report *report)
 {
     static const Column columns[] = {
         { "name", "sequence", -8, 0, UNIT_NONE, NULL },
-                   { "tokens", "tokens", 6, 1, UNIT_NONE, NULL },
+        { "tokens", "tokens", 6, 1, UNIT_NONE, NULL },
         { "max_abs", "max |diff|", 10, 0, UNIT_DIGITS + 3, NULL },
         { "mean_kl", "mean KL", 8, 0, UNIT_DIGITS + 3, NULL },
         { "max_kl", "max KL", 8, 0, UNIT_DIGITS + 3, NULL },
-              { "top1", "top-1", 7, 0, UNIT_PERCENT + 2, NULL },
+        { "top1", "top-1", 7, 0, UNIT_PERCENT + 2, NULL },
         { "top5", "top-5", 7, 0, UNIT_PERCENT + 2, NULL },
-                { "first_diff", "", 0, 0, UNIT_NONE, NULL },
-        { "greedy", "", 0, 0, UNIT_NONE, NULL },
-                          { "greedy_diff", "", 0, 0, UNIT_NONE, NULL },
-        { "hidden", "", 0, 0, UNIT_NONE, NULL },
-                          { "parted", "", 0, 0, UNIT_NONE, NULL },
-        { "parted_layer", "", 0, 0, UNIT_NONE, NULL },
-                    { "parted_position", "", 0, 0, UNIT_NONE, NULL },
-        { "parted_abs", "", 0, 0, UNIT_NONE, NULL },
-                      { "ok", "verdict", -1, 1, UNIT_NONE, NULL },
+        JSON_COLUMN("first_diff"), JSON_COLUMN("greedy"), JSON_COLUMN("greedy_diff"),
+        JSON_COLUMN("hidden"), JSON_COLUMN("parted"), JSON_COLUMN("parted_layer"),
+        JSON_COLUMN("parted_position"), JSON_COLUMN("parted_abs"),
+        { "ok", "verdict", -1, 1, UNIT_NONE, NULL },
     };
     Table table = TABLE_OF(columns);
     char  name[80];

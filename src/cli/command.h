@@ -65,6 +65,12 @@ typedef struct Syntax {
     const OptionGroup *groups;
 } Syntax;
 
+/* For each option o of each group g. Its struct is at GROUP_AT(args, g). */
+#define EACH_OPTION(o, g, syntax)                                                                  \
+    for (const OptionGroup *g = (syntax)->groups; g->options; g++)                                 \
+        for (const Option *o = g->options; o->name; o++)
+#define GROUP_AT(args, g) ((void *)((char *)(args) + (g)->where))
+
 /* Reads argv[0 .. argc), without the names of program and command, into args, a zeroed struct.
  * Forms: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, letters without value together (-qh).
  * After -- all are operands, and so is a lone -. *now is set to the OPT_NOW option that ended

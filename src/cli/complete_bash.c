@@ -38,29 +38,27 @@ static void print_pattern(const Option *o)
 /* Prints what may follow each option that takes a value. */
 static void print_values(const Command *c)
 {
-    for (const OptionGroup *g = c->syntax.groups; g->options; g++)
-        for (const Option *o = g->options; o->name; o++) {
-            if (!o->argument)
-                continue;
-            output_format("        ");
-            print_pattern(o);
-            output_format(")");
-            if (option_is_file(o)) {
-                output_format(" files=1");
-            } else if (option_words(o)) {
-                output_format(" words='");
-                print_words(option_words(o));
-                output_format("'");
-            }
-            output_format(" ;;\n");
+    EACH_OPTION(o, g, &c->syntax) {
+        if (!o->argument)
+            continue;
+        output_format("        ");
+        print_pattern(o);
+        output_format(")");
+        if (option_is_file(o)) {
+            output_format(" files=1");
+        } else if (option_words(o)) {
+            output_format(" words='");
+            print_words(option_words(o));
+            output_format("'");
         }
+        output_format(" ;;\n");
+    }
 }
 
 static void print_names(const Command *c)
 {
-    for (const OptionGroup *g = c->syntax.groups; g->options; g++)
-        for (const Option *o = g->options; o->name; o++)
-            output_format("--%s ", o->name);
+    EACH_OPTION(o, g, &c->syntax)
+        output_format("--%s ", o->name);
 }
 
 /* Prints the operands. A command's operands are all of one kind. */

@@ -59,9 +59,8 @@ void completions_fish(void)
     }
     for (const Command *const *c = commands; *c; c++) {
         const Syntax *s = &(*c)->syntax;
-        for (const OptionGroup *g = s->groups; g->options; g++)
-            for (const Option *o = g->options; o->name; o++)
-                print_option(s->command, o);
+        EACH_OPTION(o, g, s)
+            print_option(s->command, o);
         if (s->operands->name) /* all are of one kind */
             print_operand(s->command, s->operands);
     }

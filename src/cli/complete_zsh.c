@@ -73,9 +73,8 @@ static void print_command(const Command *c)
 {
     int n = 0;
     output_format("        %s)\n            _arguments -s -S", c->syntax.command);
-    for (const OptionGroup *g = c->syntax.groups; g->options; g++)
-        for (const Option *o = g->options; o->name; o++)
-            print_option(o);
+    EACH_OPTION(o, g, &c->syntax)
+        print_option(o);
     for (const Operand *o = c->syntax.operands; o->name; o++) {
         output_format(" \\\n            '");
         if (operand_is_list(o))

@@ -13,7 +13,7 @@ static void *group_of(const Frame *f, const Option *options)
 {
     for (const OptionGroup *g = f->command->syntax.groups; g->options; g++)
         if (g->options == options)
-            return (char *)f->args + g->where;
+            return GROUP_AT(f->args, g);
     return NULL;
 }
 
@@ -21,10 +21,9 @@ static void *group_of(const Frame *f, const Option *options)
 static void *value_of(const Frame *f, const char *name)
 {
     const Syntax *s = &f->command->syntax;
-    for (const OptionGroup *g = s->groups; g->options; g++)
-        for (const Option *o = g->options; o->name; o++)
-            if (strcmp(o->name, name) == 0)
-                return (char *)f->args + g->where + o->where;
+    EACH_OPTION(o, g, s)
+        if (strcmp(o->name, name) == 0)
+            return (char *)GROUP_AT(f->args, g) + o->where;
     for (const Operand *o = s->operands; o && o->name; o++)
         if (strcmp(o->name, name) == 0)
             return (char *)f->args + o->where;

@@ -259,31 +259,13 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* A walk over all options of all groups. Start with { 0 }. */
-typedef struct OptionWalk { size_t group, option; const Option *o; void *base; } OptionWalk;
-
-static bool walk_next(OptionWalk *w, const OptionGroup *groups, void *args)
-{
-    for (; groups[w->group].options; w->group++, w->option = 0) {
-        const Option *o = &groups[w->group].options[w->option];
-        if (o->name) {
-            w->o = o;
-            w->base = (char *)args + groups[w->group].where;
-            w->option++;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool set_defaults(const Syntax *syntax, void *args, tblock_error *err)
 {
-    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);) {
-        void *at = (char *)w.base + w.o->where;
-        if (w.o->kind == OPT_FLOAT)
-            *(double *)at = NAN;
-        if (w.o->fallback && w.o->fallback != OPT_REQUIRED
-            && !option_set(w.o, w.base, w.o->fallback, err))
+    EACH_OPTION(o, g, syntax) {
+        char *base = GROUP_AT(args, g);
+        if (o->kind == OPT_FLOAT)
+            *(double *)(void *)(base + o->where) = NAN;
+        if (o->fallback && o->fallback != OPT_REQUIRED && !option_set(o, base, o->fallback, err))
             return false;
     }
     return true;
@@ -306,21 +288,20 @@ static bool check_required(const Syntax *syntax, size_t n_operands, void *args, 
     if (operand->name && !operand->optional)
         return fail(err, TBLOCK_USAGE, "%s: expected %s; see tblock help %s", syntax->command,
                     operand->name, syntax->command);
-    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);)
-        if (is_missing(w.o, w.base))
+    EACH_OPTION(o, g, syntax)
+        if (is_missing(o, GROUP_AT(args, g)))
             return fail(err, TBLOCK_USAGE, "%s: expected --%s %s; see tblock help %s",
-                        syntax->command, w.o->name, w.o->argument, syntax->command);
+                        syntax->command, o->name, o->argument, syntax->command);
     return true;
 }
 
-static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, void *args,
-                           tblock_error *err)
+static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, tblock_error *err)
 {
     char    word[64];
     Nearest near = { word, 0, 0 };
     snprintf(word, sizeof word, "%.*s", (int)(n < 64 ? n : 64), typed);
-    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);)
-        nearest_offer(&near, w.o->name);
+    EACH_OPTION(o, g, syntax)
+        nearest_offer(&near, o->name);
     const char *meant = nearest_answer(&near);
     if (meant)
         return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?",
@@ -338,18 +319,19 @@ typedef struct ArgReader {
     const Option *now;
 } ArgReader;
 
-/* Gives option w its value: the text attached to it, or the next argument. */
-static bool take_value(ArgReader *r, const OptionWalk *w, const char *attached, tblock_error *err)
+/* Gives option o of group g its value: the text attached to it, or the next argument. */
+static bool take_value(ArgReader *r, const Option *o, const OptionGroup *g, const char *attached,
+                       tblock_error *err)
 {
-    if (w->o->argument && !attached) {
+    if (o->argument && !attached) {
         if (r->i == r->argc)
             return fail(err, TBLOCK_USAGE, "--%s: expected a value (%s), found the end of the line",
-                        w->o->name, w->o->argument);
+                        o->name, o->argument);
         attached = r->argv[r->i++];
     }
-    if (w->o->kind == OPT_NOW)
-        r->now = w->o;
-    return option_set(w->o, w->base, attached, err);
+    if (o->kind == OPT_NOW)
+        r->now = o;
+    return option_set(o, GROUP_AT(r->args, g), attached, err);
 }
 
 static bool read_long(ArgReader *r, const char *arg, tblock_error *err)
@@ -357,21 +339,21 @@ static bool read_long(ArgReader *r, const char *arg, tblock_error *err)
     size_t      n = strcspn(arg, "=");
     const char *value = arg[n] ? arg + n + 1 : NULL;
 
-    for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
-        if (strlen(w.o->name) != n || memcmp(w.o->name, arg, n) != 0)
+    EACH_OPTION(o, g, r->syntax) {
+        if (strlen(o->name) != n || memcmp(o->name, arg, n) != 0)
             continue;
-        if (value && !w.o->argument)
-            return fail(err, TBLOCK_USAGE, "--%s: expected no value, found '%s'", w.o->name, value);
-        return take_value(r, &w, value, err);
+        if (value && !o->argument)
+            return fail(err, TBLOCK_USAGE, "--%s: expected no value, found '%s'", o->name, value);
+        return take_value(r, o, g, value, err);
     }
-    return unknown_option(r->syntax, arg, n, r->args, err);
+    return unknown_option(r->syntax, arg, n, err);
 }
 
 /* -temp would mean -t with the value emp, which nobody wants. */
 static bool is_long_name(const ArgReader *r, const char *letters)
 {
-    for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);)
-        if (letters[1] && strcmp(w.o->name, letters) == 0)
+    EACH_OPTION(o, g, r->syntax)
+        if (letters[1] && strcmp(o->name, letters) == 0)
             return true;
     return false;
 }
@@ -403,16 +385,15 @@ static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *er
 
 /* Takes the value of a letter such as -c. If it is wrong and the letter had another meaning
  * before, the message says so. */
-static bool take_letter_value(ArgReader *r, const OptionWalk *w, const char *attached,
-                              tblock_error *err)
+static bool take_letter_value(ArgReader *r, const Option *o, const OptionGroup *g,
+                              const char *attached, tblock_error *err)
 {
-    const char *name = former_name(r->syntax, w->o->letter);
-    if (take_value(r, w, attached, err))
+    const char *name = former_name(r->syntax, o->letter);
+    if (take_value(r, o, g, attached, err))
         return true;
     tblock_error why = *err;
-    return name ? fail(err, why.status, "%s; -%c now means --%s, and the old -%c is --%s", why.msg,
-                       w->o->letter, w->o->name, w->o->letter, name)
-                : false;
+    return name && fail(err, why.status, "%s; -%c now means --%s, and the old -%c is --%s", why.msg,
+                        o->letter, o->name, o->letter, name);
 }
 
 static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
@@ -421,15 +402,16 @@ static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?",
                     r->syntax->command, letters, letters);
     for (const char *s = letters; *s && !r->now; s++) {
-        OptionWalk w = { 0 };
-        bool known = false;
-        while (!known && walk_next(&w, r->syntax->groups, r->args))
-            known = w.o->letter == *s;
+        const Option      *known = NULL;
+        const OptionGroup *of    = NULL;
+        EACH_OPTION(o, g, r->syntax)
+            if (!known && o->letter == *s)
+                known = o, of = g;
         if (!known)
             return unknown_letter(r->syntax, s, err);
-        if (w.o->argument)
-            return take_letter_value(r, &w, s[1] ? s + 1 : NULL, err);
-        if (!take_value(r, &w, NULL, err))
+        if (known->argument)
+            return take_letter_value(r, known, of, s[1] ? s + 1 : NULL, err);
+        if (!take_value(r, known, of, NULL, err))
             return false;
     }
     return true;
@@ -441,15 +423,15 @@ static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *
     const char *hint = r->syntax->operands[r->n_operands].help, *text = NULL;
     bool        has_text = false, wants_output = false;
     char        shown[80], advice[64] = "", why[160];
-    for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
-        bool given =
-            w.o->kind == OPT_TEXT && *(const char *const *)((const char *)w.base + w.o->where);
-        bool takes_text = w.o->argument && strcmp(w.o->argument, "TEXT") == 0;
-        if (takes_text && (strcmp(w.o->name, "prompt") == 0 || strcmp(w.o->name, "text") == 0)) {
-            text = w.o->name;
+    EACH_OPTION(o, g, r->syntax) {
+        bool given = o->kind == OPT_TEXT
+            && *(const char *const *)((const char *)GROUP_AT(r->args, g) + o->where);
+        bool takes_text = o->argument && strcmp(o->argument, "TEXT") == 0;
+        if (takes_text && (strcmp(o->name, "prompt") == 0 || strcmp(o->name, "text") == 0)) {
+            text = o->name;
             has_text = given;
         }
-        wants_output |= !given && strcmp(w.o->name, "output") == 0;
+        wants_output |= !given && strcmp(o->name, "output") == 0;
     }
     if (has_text)
         snprintf(advice, sizeof advice, "put quotes around a --%s of several words", text);
@@ -510,13 +492,13 @@ bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const
 
 void options_free(const Syntax *syntax, void *args)
 {
-    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);) {
-        void *at = (char *)w.base + w.o->where;
-        if (w.o->kind == OPT_TEXTS)
+    EACH_OPTION(o, g, syntax) {
+        void *at = (char *)GROUP_AT(args, g) + o->where;
+        if (o->kind == OPT_TEXTS)
             free(((TextList *)at)->texts);
-        else if (w.o->kind == OPT_IDS)
+        else if (o->kind == OPT_IDS)
             free(((IdList *)at)->ids);
-        else if (w.o->kind == OPT_BIASES)
+        else if (o->kind == OPT_BIASES)
             free(((BiasList *)at)->ids), free(((BiasList *)at)->bias);
     }
     for (const Operand *o = syntax->operands; o->name; o++)

@@ -15,7 +15,7 @@ static bool print_row(const tblock_grad_check_row *g, bool first, double limit, 
         { "worst", "worst", 9, 0, UNIT_DIGITS + 3, NULL },
         { "grad", "gradient", 13, 0, UNIT_DIGITS + 6, NULL },
         { "difference", "difference", 13, 0, UNIT_DIGITS + 6, NULL },
-        { "element", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("element"),
         { NULL, "", -1, 1, UNIT_NONE, NULL },
     };
     static const Table table = TABLE_OF(columns);

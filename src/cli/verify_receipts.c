@@ -121,14 +121,10 @@ static bool tell(const ReceiptFiles *in, const Verifying *v, tblock_error *err)
         { "name", "receipt", -32, 0, UNIT_NONE, NULL },
         { "given", "given", 6, 1, UNIT_NONE, NULL },
         { "drawn", "drawn", 6, 1, UNIT_NONE, NULL },
-        { "version", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("version"),
         { "verdict", "verdict", -1, 1, UNIT_NONE, NULL },
-        { "position", "", 0, 0, UNIT_NONE, NULL },
-        { "found", "", 0, 0, UNIT_NONE, NULL },
-        { "expected", "", 0, 0, UNIT_NONE, NULL },
-        { "first", "", 0, 0, UNIT_NONE, NULL },
-        { "last", "", 0, 0, UNIT_NONE, NULL },
-        { "why", "", 0, 0, UNIT_NONE, NULL },
+        JSON_COLUMN("position"), JSON_COLUMN("found"), JSON_COLUMN("expected"),
+        JSON_COLUMN("first"), JSON_COLUMN("last"), JSON_COLUMN("why"),
     };
     Rows        r = OUTPUT_ROWS(in->json, 0);
     const Table t = TABLE_OF(columns);
