@@ -20,7 +20,7 @@ typedef struct TextOut {
     size_t n, cap;
     size_t most;   /* the most bytes it may hold; 0: no limit */
     bool   failed, full; /* full: because of `most` */
-    bool   compact;      /* json_out writes no spaces into it */
+    bool   compact;      /* json_out writes no spaces into it; stays when it is taken or freed */
 } TextOut;
 
 bool text_out_grow(TextOut *o, size_t n); /* private: text_out_reserve when there is no room */

@@ -55,7 +55,7 @@ char *text_out_take(TextOut *o, Error *err)
     if (text_out_reserve(o, 0)) {
         text = o->text;
         text[o->n] = 0;
-        *o = (TextOut){ 0 };
+        *o = (TextOut){ .compact = o->compact };
     } else {
         no_memory(NULL, err);
         text_out_free(o);
@@ -66,5 +66,5 @@ char *text_out_take(TextOut *o, Error *err)
 void text_out_free(TextOut *o)
 {
     free(o->text);
-    *o = (TextOut){ 0 };
+    *o = (TextOut){ .compact = o->compact };
 }

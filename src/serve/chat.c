@@ -16,40 +16,30 @@ typedef struct ChatRequest {
 
 #define AT(field) offsetof(ChatRequest, field)
 static const Field chat_fields[] = {
-    { "messages",              FIELD_NODE | FIELD_REQUIRED, AT(messages),              0, 0,
-      "an array of at least one message" },
-    { "tools",                 FIELD_NODE, AT(tools),                 0, 0,
-      "an array of functions that the model may call" },
-    { "tool_choice",           FIELD_NODE, AT(tool_choice),           0, 0,
-      "auto, none, required, or a function by its name" },
-    { "parallel_tool_calls",   FIELD_BOOL, AT(parallel),              0, 0,
-      "false only where a call is required, or a function is strict" },
-    { "response_format",       FIELD_NODE, AT(format),                0, 0,
-      "an object: type text, json_object or json_schema, and what the answer must fit" },
-    { "max_tokens",            FIELD_INT,  AT(max_tokens),            1, 1 << 24,
-      "most tokens to generate" },
-    { "max_completion_tokens", FIELD_INT,  AT(max_completion_tokens), 1, 1 << 24,
-      "the same, and counts before it" },
-    { "logprobs",              FIELD_BOOL, AT(logprobs),              0, 0,
-      "the answer has log-probabilities" },
-    { "top_logprobs",          FIELD_INT,  AT(top_logprobs),          0, MOST_TOP,
-      "of so many most probable tokens beside each" },
-    { "chat_template_kwargs",  FIELD_NODE, AT(args),                  0, 0,
-      "an object: more variables of the template" },
-    { "reasoning_effort",      FIELD_TEXT, AT(effort),                0, 0,
-      "a variable of the template" },
-    { "prediction",            FIELD_IGNORED, 0, 0, 0, NULL },
-    { "safety_identifier",     FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_key",      FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_options",  FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_retention", FIELD_IGNORED, 0, 0, 0, NULL },
-    { "functions",             FIELD_REFUSED, 0, 0, 0, "tools replaces it" },
-    { "function_call",         FIELD_REFUSED, 0, 0, 0, "tool_choice replaces it" },
-    { "audio",                 FIELD_REFUSED, 0, 0, 0, "the models here write text alone" },
-    { "modalities",            FIELD_REFUSED, 0, 0, 0, "the models here write text alone" },
-    { "web_search_options",    FIELD_REFUSED, 0, 0, 0, "tools are called by the client alone" },
-    { "verbosity",             FIELD_REFUSED, 0, 0, 0, "nothing would keep it" },
-    { "moderation",            FIELD_REFUSED, 0, 0, 0, "nothing would keep it" },
+    FIELD("messages", NODE | FIELD_REQUIRED, messages, "an array of at least one message"),
+    FIELD("tools", NODE, tools, "an array of functions that the model may call"),
+    FIELD("tool_choice", NODE, tool_choice, "auto, none, required, or a function by its name"),
+    FIELD("parallel_tool_calls", BOOL, parallel,
+          "false only where a call is required, or a function is strict"),
+    FIELD("response_format", NODE, format,
+          "an object: type text, json_object or json_schema, and what the answer must fit"),
+    FIELD_IN("max_tokens", INT, max_tokens, 1, 1 << 24, "most tokens to generate"),
+    FIELD_IN("max_completion_tokens", INT, max_completion_tokens, 1, 1 << 24,
+          "the same, and counts before it"),
+    FIELD("logprobs", BOOL, logprobs, "the answer has log-probabilities"),
+    FIELD_IN("top_logprobs", INT, top_logprobs, 0, MOST_TOP,
+          "of so many most probable tokens beside each"),
+    FIELD("chat_template_kwargs", NODE, args, "an object: more variables of the template"),
+    FIELD("reasoning_effort", TEXT, effort, "a variable of the template"),
+    IGNORED("prediction"), IGNORED("safety_identifier"), IGNORED("prompt_cache_key"),
+    IGNORED("prompt_cache_options"), IGNORED("prompt_cache_retention"),
+    REJECTED("functions", "tools replaces it"),
+    REJECTED("function_call", "tool_choice replaces it"),
+    REJECTED("audio", "the models here write text alone"),
+    REJECTED("modalities", "the models here write text alone"),
+    REJECTED("web_search_options", "tools are called by the client alone"),
+    REJECTED("verbosity", "nothing would keep it"),
+    REJECTED("moderation", "nothing would keep it"),
     { 0 },
 };
 #undef AT
@@ -212,9 +202,7 @@ static void write_whole(Job *j)
         receipt_json(c);
         json_out(o, "finish_reason: %s}", reason_of(c));
     }
-    json_out(o, "]");
-    usage_json(j);
-    json_out(o, "}\n");
+    end_whole(j);
 }
 
 static const JobForm chat_form = { write_piece, write_ended, write_whole, job_failed, false };
@@ -242,8 +230,7 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Talk
 }
 
 static const Field beside_text[] = {
-    { "cache_control",           FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
+    IGNORED("cache_control"), IGNORED("prompt_cache_breakpoint"),
     { 0 },
 };
 static const PartForm text_parts = { (const char *const[]){ "text", NULL }, beside_text };
@@ -306,12 +293,13 @@ static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, T
     return true;
 }
 
-static bool check_request(Exchange *x, ChatRequest *r)
+static bool check_request(Exchange *x, ChatRequest *r, ChatTalk *c)
 {
     int64_t most = r->max_completion_tokens ? r->max_completion_tokens : r->max_tokens;
     if (r->top_logprobs >= 0 && !r->logprobs)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "top_logprobs",
                       "top_logprobs: expected logprobs to be true beside it");
+    c->logprobs     = r->logprobs;
     r->s.max_tokens = (int)most; /* 0: as many as fit */
     r->s.top        = !r->logprobs ? -1 : r->top_logprobs > 0 ? (int)r->top_logprobs : 0;
     return settings_check(x, &r->s);
@@ -320,11 +308,9 @@ static bool check_request(Exchange *x, ChatRequest *r)
 static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, ChatTalk *c)
 {
     *r = chat_default;
-    if (!c)
-        return refuse_memory(x);
     c->talk.param = "messages";
-    return fields_read(x, d->node, chat_tables, r)
-        && check_request(x, r) && read_messages(x, d, r->messages, &c->talk)
+    return fields_read(x, d->node, chat_tables, r) && check_request(x, r, c)
+        && read_messages(x, d, r->messages, &c->talk)
         && read_tools(x, d, r, &c->talk) && talk_args(x, d, r->args, r->effort, &c->talk)
         && read_format(x, d, r->format, &c->talk);
 }
@@ -332,16 +318,8 @@ static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, ChatTalk
 static bool chat(Exchange *x, const JsonDoc *d)
 {
     ChatRequest r;
-    Job        *j = job_new(x, "chatcmpl-", &chat_form);
-    if (!j)
-        return false;
-    ChatTalk *c         = calloc(1, sizeof *c);
-    j->request      = c;
-    j->free_request = talk_free;
-    bool good = read_request(x, d, &r, c);
-    if (good)
-        c->logprobs = r.logprobs;
-    if (good && talk_job(x, &r.s, j) && job_submit(x, j))
+    Job        *j = talk_new(x, "chatcmpl-", &chat_form, sizeof(ChatTalk), talk_free);
+    if (j && read_request(x, d, &r, j->request) && talk_job(x, &r.s, j) && job_submit(x, j))
         return true;
     job_free(j);
     return false;
@@ -356,8 +334,8 @@ static bool apply_template(Exchange *x, const JsonDoc *d)
     ChatRequest r;
     ChatTalk   *c    = calloc(1, sizeof *c);
     Prompt      p    = { 0 };
-    bool        good = read_request(x, d, &r, c) && talk_open(x, &c->talk)
-        && talk_prompt(x, &c->talk, true, &p)
+    bool        good = (c || refuse_memory(x)) && read_request(x, d, &r, c)
+        && talk_open(x, &c->talk) && talk_prompt(x, &c->talk, true, &p)
         && (!r.s.return_ids || talk_prompt(x, &c->talk, false, &p));
     if (good) {
         json_out(&x->answer, "{");

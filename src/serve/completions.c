@@ -14,19 +14,18 @@ typedef struct CompletionRequest {
 
 #define AT(field) offsetof(CompletionRequest, field)
 static const Field completion_fields[] = {
-    { "prompt",             FIELD_NODE | FIELD_REQUIRED, AT(prompt),        0, 0,
-      "a text, an array of ids, or an array of either" },
-    { "max_tokens",         FIELD_INT,  AT(max_tokens),    0, 1 << 24, "most tokens to generate" },
-    { "best_of",            FIELD_INT,  AT(best_of),       1, MOST_CHOICES,
-      "generate so many texts, and answer with the n most probable ones" },
-    { "echo",               FIELD_BOOL, AT(echo),          0, 0, "begin with the prompt" },
-    { "logprobs",           FIELD_INT,  AT(logprobs),      0, MOST_TOP,
-      "of each token, and of so many most probable ones" },
-    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0,
-      "put what the tokenizer says first (BOS) before a prompt that is a text" },
-    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0,
-      "read special tokens that such a prompt spells" },
-    { "suffix",             FIELD_REFUSED, 0, 0, 0, "the models here only continue a text" },
+    FIELD("prompt", NODE | FIELD_REQUIRED, prompt,
+          "a text, an array of ids, or an array of either"),
+    FIELD_IN("max_tokens", INT, max_tokens, 0, 1 << 24, "most tokens to generate"),
+    FIELD_IN("best_of", INT, best_of, 1, MOST_CHOICES,
+          "generate so many texts, and answer with the n most probable ones"),
+    FIELD("echo", BOOL, echo, "begin with the prompt"),
+    FIELD_IN("logprobs", INT, logprobs, 0, MOST_TOP,
+          "of each token, and of so many most probable ones"),
+    FIELD("add_special_tokens", BOOL, add_special,
+          "put what the tokenizer says first (BOS) before a prompt that is a text"),
+    FIELD("parse_special", BOOL, parse_special, "read special tokens that such a prompt spells"),
+    REJECTED("suffix", "the models here only continue a text"),
     { 0 },
 };
 #undef AT
@@ -189,9 +188,7 @@ static void write_whole(Job *j)
         choice_json(c, both.text, both.n, 0, c->n_tokens, true);
         text_out_free(&both);
     }
-    json_out(o, "]");
-    usage_json(j);
-    json_out(o, "}\n");
+    end_whole(j);
 }
 
 static const JobForm completion_form = { write_piece, write_ended, write_whole, job_failed, false };

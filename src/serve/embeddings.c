@@ -16,21 +16,18 @@ typedef struct EmbeddingRequest {
 
 #define AT(field) offsetof(EmbeddingRequest, field)
 static const Field embedding_fields[] = {
-    { "model",              FIELD_TEXT,    AT(model),         0, 0, "the model's name, or absent" },
-    { "input",              FIELD_NODE | FIELD_REQUIRED, AT(input),         0, 0,
-      "a text, an array of ids, or an array of up to 2,048 of either" },
-    { "encoding_format",    FIELD_TEXT,    AT(format),        0, 0,
-      "float, or base64 of float32 in little-endian order" },
-    { "dimensions",         FIELD_INT,     AT(dimensions),    1, 1 << 24,
-      "the width of the model" },
-    { "pooling",            FIELD_TEXT,    AT(pooling),       0, 0,
-      "mean of the states of all tokens, or that of the last or the first one (cls)" },
-    { "normalize",          FIELD_BOOL,    AT(normalize),     0, 0, "make each vector 1 long" },
-    { "add_special_tokens", FIELD_BOOL,    AT(add_special),   0, 0,
-      "put what the tokenizer says first (BOS) before a text" },
-    { "parse_special",      FIELD_BOOL,    AT(parse_special), 0, 0,
-      "read special tokens that a text spells" },
-    { "user",               FIELD_IGNORED, 0,                 0, 0, NULL },
+    FIELD("model", TEXT, model, "the model's name, or absent"),
+    FIELD("input", NODE | FIELD_REQUIRED, input,
+          "a text, an array of ids, or an array of up to 2,048 of either"),
+    FIELD("encoding_format", TEXT, format, "float, or base64 of float32 in little-endian order"),
+    FIELD_IN("dimensions", INT, dimensions, 1, 1 << 24, "the width of the model"),
+    FIELD("pooling", TEXT, pooling,
+          "mean of the states of all tokens, or that of the last or the first one (cls)"),
+    FIELD("normalize", BOOL, normalize, "make each vector 1 long"),
+    FIELD("add_special_tokens", BOOL, add_special,
+          "put what the tokenizer says first (BOS) before a text"),
+    FIELD("parse_special", BOOL, parse_special, "read special tokens that a text spells"),
+    IGNORED("user"),
     { 0 },
 };
 #undef AT
@@ -91,20 +88,13 @@ static bool write_vector(Choice *c, tblock_error *err)
     return true;
 }
 
-static void write_whole(Job *j)
-{
-    json_out(&j->out, "]");
-    usage_json(j);
-    json_out(&j->out, "}\n");
-}
-
 static void write_failed(Job *j, int status)
 {
     j->out.n = 0; /* drops the vectors so far */
     job_failed(j, status);
 }
 
-static const JobForm embedding_form = { .whole = write_whole, .failed = write_failed };
+static const JobForm embedding_form = { .whole = end_whole, .failed = write_failed };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 

@@ -13,27 +13,19 @@ typedef struct MessagesRequest {
 
 #define AT(field) offsetof(MessagesRequest, field)
 static const Field messages_fields[] = {
-    { "messages",       FIELD_NODE | FIELD_REQUIRED, AT(messages), 0, 0,
-      "an array of at least one message" },
-    { "system",         FIELD_NODE,    AT(system),      0, 0,
-      "a text or blocks of text before them" },
-    { "stop_sequences", FIELD_NODE,    AT(s.stop),      0, 0,
-      "texts that end the answer, up to 64" },
-    { "tools",          FIELD_NODE,    AT(tools),       0, 0,
-      "an array of tools that the model may call" },
-    { "tool_choice",    FIELD_NODE,    AT(tool_choice), 0, 0,
-      "an object: type auto, none, any or tool" },
-    { "thinking",       FIELD_NODE,    AT(thinking),    0, 0,
-      "an object: type enabled or disabled" },
-    { "output_config",  FIELD_NODE,    AT(output),      0, 0,
-      "an object: format, what the answer must fit" },
-    { "cache_control",  FIELD_IGNORED, 0,               0, 0, NULL },
+    FIELD("messages", NODE | FIELD_REQUIRED, messages, "an array of at least one message"),
+    FIELD("system", NODE, system, "a text or blocks of text before them"),
+    FIELD("stop_sequences", NODE, s.stop, "texts that end the answer, up to 64"),
+    FIELD("tools", NODE, tools, "an array of tools that the model may call"),
+    FIELD("tool_choice", NODE, tool_choice, "an object: type auto, none, any or tool"),
+    FIELD("thinking", NODE, thinking, "an object: type enabled or disabled"),
+    FIELD("output_config", NODE, output, "an object: format, what the answer must fit"),
+    IGNORED("cache_control"),
     { 0 },
 };
 /* Requests that generate a reply, and those that do not. */
 static const Field sample_fields[] = {
-    { "max_tokens", FIELD_INT | FIELD_REQUIRED, AT(max_tokens), 0, 1 << 24,
-      "most tokens to generate" },
+    FIELD_IN("max_tokens", INT | FIELD_REQUIRED, max_tokens, 0, 1 << 24, "most tokens to generate"),
     { 0 },
 };
 static const Field count_fields[] = { { "max_tokens", FIELD_IGNORED, 0, 0, 0, NULL }, { 0 } };
@@ -65,32 +57,31 @@ typedef struct ContentBlock {
 
 #define AT(field) offsetof(ContentBlock, field)
 static const Field beside_text[] = {
-    { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
-    { "citations",     FIELD_REFUSED, 0, 0, 0, "the models here read text alone" },
+    IGNORED("cache_control"),
+    REJECTED("citations", "the models here read text alone"),
     { 0 },
 };
 static const PartForm text_parts = { (const char *const[]){ "text", NULL }, beside_text };
 static const Field use_fields[] = {
-    { "type",          FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "id",            FIELD_TEXT | FIELD_REQUIRED, AT(id), 0, 0, NULL },
-    { "name",          FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
-    { "input",         FIELD_NODE | FIELD_REQUIRED, AT(input), 0, 0, NULL },
-    { "partial_json",  FIELD_IGNORED, 0, 0, 0, NULL },
-    { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
+    FIELD("type", TEXT | FIELD_REQUIRED, type, NULL),
+    FIELD("id", TEXT | FIELD_REQUIRED, id, NULL),
+    FIELD("name", TEXT | FIELD_REQUIRED, name, NULL),
+    FIELD("input", NODE | FIELD_REQUIRED, input, NULL),
+    IGNORED("partial_json"), IGNORED("cache_control"),
     { 0 },
 };
 static const Field result_fields[] = {
-    { "type",          FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "tool_use_id",   FIELD_TEXT | FIELD_REQUIRED, AT(tool_use_id), 0, 0, NULL },
-    { "content",       FIELD_NODE, AT(content), 0, 0, NULL },
-    { "is_error",      FIELD_BOOL, AT(is_error), 0, 0, NULL },
-    { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
+    FIELD("type", TEXT | FIELD_REQUIRED, type, NULL),
+    FIELD("tool_use_id", TEXT | FIELD_REQUIRED, tool_use_id, NULL),
+    FIELD("content", NODE, content, NULL),
+    FIELD("is_error", BOOL, is_error, NULL),
+    IGNORED("cache_control"),
     { 0 },
 };
 static const Field thought_fields[] = {
-    { "type",      FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "thinking",  FIELD_TEXT | FIELD_REQUIRED, AT(thinking), 0, 0, NULL },
-    { "signature", FIELD_IGNORED, 0, 0, 0, NULL },
+    FIELD("type", TEXT | FIELD_REQUIRED, type, NULL),
+    FIELD("thinking", TEXT | FIELD_REQUIRED, thinking, NULL),
+    IGNORED("signature"),
     { 0 },
 };
 #undef AT
@@ -180,7 +171,7 @@ static bool add_blocks(Exchange *x, const JsonDoc *d, Place at, const JsonNode *
 
 typedef struct Message { const JsonNode *role, *content; } Message;
 static const Field message_fields[] = {
-    { "role",    FIELD_TEXT | FIELD_REQUIRED, offsetof(Message, role),    0, 0, NULL },
+    { "role", FIELD_TEXT | FIELD_REQUIRED, offsetof(Message, role), 0, 0, NULL },
     { "content", FIELD_NODE | FIELD_REQUIRED, offsetof(Message, content), 0, 0, NULL },
     { 0 },
 };
@@ -236,16 +227,15 @@ typedef struct Tool {
 #define AT(field) offsetof(Tool, field)
 static const char not_kept[] = "it cannot be kept";
 static const Field tool_fields[] = {
-    { "type",                  FIELD_TEXT,    AT(type),        0, 0, NULL },
-    { "name",                  FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
-    { "description",           FIELD_TEXT,    AT(description), 0, 0, NULL },
-    { "input_schema",          FIELD_NODE | FIELD_REQUIRED, AT(schema), 0, 0, NULL },
-    { "cache_control",         FIELD_IGNORED, 0,               0, 0, NULL },
-    { "eager_input_streaming", FIELD_IGNORED, 0,               0, 0, NULL },
-    { "strict",                FIELD_BOOL,    AT(strict),      0, 0, NULL },
-    { "defer_loading",         FIELD_REFUSED, 0,               0, 0, not_kept },
-    { "allowed_callers",       FIELD_REFUSED, 0,               0, 0, not_kept },
-    { "input_examples",        FIELD_REFUSED, 0,               0, 0, not_kept },
+    FIELD("type", TEXT, type, NULL),
+    FIELD("name", TEXT | FIELD_REQUIRED, name, NULL),
+    FIELD("description", TEXT, description, NULL),
+    FIELD("input_schema", NODE | FIELD_REQUIRED, schema, NULL),
+    IGNORED("cache_control"), IGNORED("eager_input_streaming"),
+    FIELD("strict", BOOL, strict, NULL),
+    REJECTED("defer_loading", not_kept),
+    REJECTED("allowed_callers", not_kept),
+    REJECTED("input_examples", not_kept),
     { 0 },
 };
 #undef AT
@@ -268,9 +258,8 @@ static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j
 
 typedef struct ToolChoice { const JsonNode *type, *name; bool alone; } ToolChoice;
 static const Field choice_fields[] = {
-    { "type",                      FIELD_TEXT | FIELD_REQUIRED, offsetof(ToolChoice, type), 0, 0,
-      NULL },
-    { "name",                      FIELD_TEXT, offsetof(ToolChoice, name),  0, 0, NULL },
+    { "type", FIELD_TEXT | FIELD_REQUIRED, offsetof(ToolChoice, type), 0, 0, NULL },
+    { "name", FIELD_TEXT, offsetof(ToolChoice, name), 0, 0, NULL },
     { "disable_parallel_tool_use", FIELD_BOOL, offsetof(ToolChoice, alone), 0, 0, NULL },
     { 0 },
 };
@@ -319,9 +308,9 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const MessagesRequest *r, 
 /* effort: from output_config */
 typedef struct Thinking { const JsonNode *type, *display, *effort; int64_t budget; } Thinking;
 static const Field thinking_fields[] = {
-    { "type",          FIELD_TEXT | FIELD_REQUIRED, offsetof(Thinking, type), 0, 0, NULL },
-    { "display",       FIELD_TEXT, offsetof(Thinking, display), 0, 0, NULL },
-    { "budget_tokens", FIELD_INT,  offsetof(Thinking, budget),  1, 1 << 24, NULL },
+    { "type", FIELD_TEXT | FIELD_REQUIRED, offsetof(Thinking, type), 0, 0, NULL },
+    { "display", FIELD_TEXT, offsetof(Thinking, display), 0, 0, NULL },
+    { "budget_tokens", FIELD_INT, offsetof(Thinking, budget), 1, 1 << 24, NULL },
     { 0 },
 };
 

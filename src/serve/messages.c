@@ -228,16 +228,9 @@ static const JobForm messages_form = { write_piece, write_ended, write_whole, me
 static bool messages(Exchange *x, const JsonDoc *d)
 {
     Settings s;
-    Job     *j = job_new(x, "msg_", &messages_form);
-    if (!j)
-        return false;
-    Messages *r     = calloc(1, sizeof *r);
-    j->request      = r;
-    j->free_request = talk_free;
-    if (r && messages_read(x, d, true, &s, r) && talk_job(x, &s, j) && job_submit(x, j))
+    Job     *j = talk_new(x, "msg_", &messages_form, sizeof(Messages), talk_free);
+    if (j && messages_read(x, d, true, &s, j->request) && talk_job(x, &s, j) && job_submit(x, j))
         return true;
-    if (!r)
-        refuse_memory(x);
     job_free(j);
     return false;
 }

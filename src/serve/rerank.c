@@ -14,17 +14,14 @@ typedef struct RerankRequest {
 
 #define AT(field) offsetof(RerankRequest, field)
 static const Field rerank_fields[] = {
-    { "model",            FIELD_TEXT,    AT(model),            0, 0,
-      "the model's name, or absent" },
-    { "query",            FIELD_TEXT | FIELD_REQUIRED, AT(query), 0, 0, "a text" },
-    { "documents",        FIELD_NODE | FIELD_REQUIRED, AT(documents), 0, 0,
-      "an array of up to 2,048 texts, or objects with text" },
-    { "instruction",      FIELD_TEXT,    AT(instruction),      0, 0,
-      "what a document must do for the query" },
-    { "top_n",            FIELD_INT,     AT(top_n),            0, MOST_DOCUMENTS,
-      "so many of the best; 0: all" },
-    { "return_documents", FIELD_BOOL,    AT(return_documents), 0, 0, "results have the texts" },
-    { "user",             FIELD_IGNORED, 0,                    0, 0, NULL },
+    FIELD("model", TEXT, model, "the model's name, or absent"),
+    FIELD("query", TEXT | FIELD_REQUIRED, query, "a text"),
+    FIELD("documents", NODE | FIELD_REQUIRED, documents,
+          "an array of up to 2,048 texts, or objects with text"),
+    FIELD("instruction", TEXT, instruction, "what a document must do for the query"),
+    FIELD_IN("top_n", INT, top_n, 0, MOST_DOCUMENTS, "so many of the best; 0: all"),
+    FIELD("return_documents", BOOL, return_documents, "results have the texts"),
+    IGNORED("user"),
     { 0 },
 };
 static const Field document_fields[] = {
@@ -72,9 +69,7 @@ static void write_whole(Job *j)
         }
         json_out(o, "}");
     }
-    json_out(o, "]");
-    usage_json(j);
-    json_out(o, "}\n");
+    end_whole(j);
 }
 
 static const JobForm rerank_form = { .whole = write_whole, .failed = job_failed };

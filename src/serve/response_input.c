@@ -4,9 +4,7 @@
 #include "serve/server.h"
 
 static const Field beside_text[] = {
-    { "annotations",             FIELD_IGNORED, 0, 0, 0, NULL },
-    { "logprobs",                FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
+    IGNORED("annotations"), IGNORED("logprobs"), IGNORED("prompt_cache_breakpoint"),
     { 0 },
 };
 static const PartForm texts    = { (const char *const[]){ "input_text", "output_text", NULL },
@@ -40,49 +38,44 @@ typedef struct InputItem {
 
 #define AT(field) offsetof(InputItem, field)
 static const Field message_fields[] = {
-    { "type",    FIELD_TEXT, AT(type), 0, 0, NULL },
-    { "role",    FIELD_TEXT | FIELD_REQUIRED, AT(role), 0, 0, NULL },
-    { "content", FIELD_NODE | FIELD_REQUIRED, AT(content), 0, 0, NULL },
-    { "id",      FIELD_IGNORED, 0, 0, 0, NULL },
-    { "status",  FIELD_IGNORED, 0, 0, 0, NULL },
-    { "phase",   FIELD_IGNORED, 0, 0, 0, NULL },
+    FIELD("type", TEXT, type, NULL),
+    FIELD("role", TEXT | FIELD_REQUIRED, role, NULL),
+    FIELD("content", NODE | FIELD_REQUIRED, content, NULL),
+    IGNORED("id"), IGNORED("status"), IGNORED("phase"),
     { 0 },
 };
 
 static const char only_here[] = "tools are called by the client alone";
 
 static const Field call_fields[] = {
-    { "type",      FIELD_TEXT, AT(type), 0, 0, NULL },
-    { "call_id",   FIELD_TEXT | FIELD_REQUIRED, AT(call_id), 0, 0, NULL },
-    { "name",      FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
-    { "arguments", FIELD_TEXT | FIELD_REQUIRED, AT(arguments), 0, 0, NULL },
-    { "id",        FIELD_IGNORED, 0, 0, 0, NULL },
-    { "status",    FIELD_IGNORED, 0, 0, 0, NULL },
-    { "caller",    FIELD_REFUSED, 0, 0, 0, only_here },
-    { "namespace", FIELD_REFUSED, 0, 0, 0, "functions have one name" },
-    { "async",     FIELD_REFUSED, 0, 0, 0, only_here },
+    FIELD("type", TEXT, type, NULL),
+    FIELD("call_id", TEXT | FIELD_REQUIRED, call_id, NULL),
+    FIELD("name", TEXT | FIELD_REQUIRED, name, NULL),
+    FIELD("arguments", TEXT | FIELD_REQUIRED, arguments, NULL),
+    IGNORED("id"), IGNORED("status"),
+    REJECTED("caller", only_here),
+    REJECTED("namespace", "functions have one name"),
+    REJECTED("async", only_here),
     { 0 },
 };
 
 static const Field output_fields[] = {
-    { "type",      FIELD_TEXT, AT(type), 0, 0, NULL },
-    { "call_id",   FIELD_TEXT | FIELD_REQUIRED, AT(call_id), 0, 0, NULL },
-    { "output",    FIELD_NODE | FIELD_REQUIRED, AT(output), 0, 0, NULL },
-    { "name",      FIELD_TEXT, AT(name), 0, 0, NULL },
-    { "id",        FIELD_IGNORED, 0, 0, 0, NULL },
-    { "status",    FIELD_IGNORED, 0, 0, 0, NULL },
-    { "caller",    FIELD_REFUSED, 0, 0, 0, only_here },
-    { "namespace", FIELD_REFUSED, 0, 0, 0, "functions have one name" },
+    FIELD("type", TEXT, type, NULL),
+    FIELD("call_id", TEXT | FIELD_REQUIRED, call_id, NULL),
+    FIELD("output", NODE | FIELD_REQUIRED, output, NULL),
+    FIELD("name", TEXT, name, NULL),
+    IGNORED("id"), IGNORED("status"),
+    REJECTED("caller", only_here),
+    REJECTED("namespace", "functions have one name"),
     { 0 },
 };
 
 static const Field reasoning_fields[] = {
-    { "type",              FIELD_TEXT, AT(type), 0, 0, NULL },
-    { "content",           FIELD_NODE, AT(content), 0, 0, NULL },
-    { "summary",           FIELD_NODE, AT(output), 0, 0, NULL },
-    { "encrypted_content", FIELD_REFUSED, 0, 0, 0, "only who made it can read it" },
-    { "id",                FIELD_IGNORED, 0, 0, 0, NULL },
-    { "status",            FIELD_IGNORED, 0, 0, 0, NULL },
+    FIELD("type", TEXT, type, NULL),
+    FIELD("content", NODE, content, NULL),
+    FIELD("summary", NODE, output, NULL),
+    REJECTED("encrypted_content", "only who made it can read it"),
+    IGNORED("id"), IGNORED("status"),
     { 0 },
 };
 #undef AT
@@ -219,15 +212,15 @@ typedef struct Function {
 
 #define AT(field) offsetof(Function, field)
 static const Field function_fields[] = {
-    { "type",            FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "name",            FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
-    { "description",     FIELD_TEXT, AT(description), 0, 0, NULL },
-    { "parameters",      FIELD_NODE, AT(parameters), 0, 0, NULL },
-    { "strict",          FIELD_BOOL, AT(strict), 0, 0, NULL },
-    { "output_schema",   FIELD_REFUSED, 0, 0, 0, "templates have no place for it" },
-    { "defer_loading",   FIELD_REFUSED, 0, 0, 0, "all tools are told at once" },
-    { "allowed_callers", FIELD_REFUSED, 0, 0, 0, only_here },
-    { "async",           FIELD_REFUSED, 0, 0, 0, only_here },
+    FIELD("type", TEXT | FIELD_REQUIRED, type, NULL),
+    FIELD("name", TEXT | FIELD_REQUIRED, name, NULL),
+    FIELD("description", TEXT, description, NULL),
+    FIELD("parameters", NODE, parameters, NULL),
+    FIELD("strict", BOOL, strict, NULL),
+    REJECTED("output_schema", "templates have no place for it"),
+    REJECTED("defer_loading", "all tools are told at once"),
+    REJECTED("allowed_callers", only_here),
+    REJECTED("async", only_here),
     { 0 },
 };
 #undef AT

@@ -19,48 +19,35 @@ static const char nothing_stored[] = "nothing is stored here; send the whole con
 
 #define AT(field) offsetof(ResponseRequest, field)
 static const Field response_fields[] = {
-    { "input",                  FIELD_NODE | FIELD_REQUIRED, AT(input), 0, 0,
-      "a text of the user, or a list of at least one item" },
-    { "instructions",           FIELD_TEXT, AT(instructions),      0, 0,
-      "a system text before it" },
-    { "max_output_tokens",      FIELD_INT,  AT(max_output_tokens), 1, 1 << 24,
-      "most tokens to generate" },
-    { "tools",                  FIELD_NODE, AT(tools),             0, 0,
-      "a list of functions that the model may call" },
-    { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0,
-      "auto, none, required, or a function by its name" },
-    { "parallel_tool_calls",    FIELD_BOOL, AT(parallel),          0, 0,
-      "false only where a call is required, or a function is strict" },
-    { "text",                   FIELD_NODE, AT(text),              0, 0,
-      "an object: format, what the answer must fit" },
-    { "reasoning",              FIELD_NODE, AT(reasoning),         0, 0,
-      "an object: effort, a variable of the template" },
-    { "chat_template_kwargs",   FIELD_NODE, AT(args),              0, 0,
-      "an object: more variables of the template" },
-    { "include",                FIELD_NODE, AT(include),           0, 0,
-      "a list: message.output_text.logprobs" },
-    { "top_logprobs",           FIELD_INT,  AT(top_logprobs),      0, MOST_TOP,
-      "of so many most probable tokens beside each" },
-    { "stream_options",         FIELD_NODE, AT(stream_options),    0, 0,
-      "an object: include_obfuscation, false" },
-    { "truncation",             FIELD_TEXT, AT(truncation),        0, 0,
-      "disabled: what does not fit is refused" },
-    { "background",             FIELD_BOOL, AT(background),        0, 0,
-      "false: nothing is stored" },
-    { "metadata",               FIELD_NODE, AT(metadata),          0, 0,
-      "an object; changes no text" },
-    { "user",                   FIELD_TEXT, AT(user),              0, 0, "changes no text" },
-    { "prompt_cache_key",       FIELD_TEXT, AT(cache_key),         0, 0, "changes no text" },
-    { "safety_identifier",      FIELD_TEXT, AT(identifier),        0, 0, "changes no text" },
-    { "prompt_cache_options",   FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_retention", FIELD_IGNORED, 0, 0, 0, NULL },
-    { "previous_response_id",   FIELD_REFUSED, 0, 0, 0, nothing_stored },
-    { "conversation",           FIELD_REFUSED, 0, 0, 0, nothing_stored },
-    { "prompt",                 FIELD_REFUSED, 0, 0, 0, nothing_stored },
-    { "context_management",     FIELD_REFUSED, 0, 0, 0, "a conversation is read as it is" },
-    { "max_tool_calls",         FIELD_REFUSED, 0, 0, 0, "there are no built-in tools" },
-    { "moderation",             FIELD_REFUSED, 0, 0, 0, "there is none" },
-    { "n",                      FIELD_REFUSED, 0, 0, 0, "a response is one answer" },
+    FIELD("input", NODE | FIELD_REQUIRED, input,
+          "a text of the user, or a list of at least one item"),
+    FIELD("instructions", TEXT, instructions, "a system text before it"),
+    FIELD_IN("max_output_tokens", INT, max_output_tokens, 1, 1 << 24, "most tokens to generate"),
+    FIELD("tools", NODE, tools, "a list of functions that the model may call"),
+    FIELD("tool_choice", NODE, tool_choice, "auto, none, required, or a function by its name"),
+    FIELD("parallel_tool_calls", BOOL, parallel,
+          "false only where a call is required, or a function is strict"),
+    FIELD("text", NODE, text, "an object: format, what the answer must fit"),
+    FIELD("reasoning", NODE, reasoning, "an object: effort, a variable of the template"),
+    FIELD("chat_template_kwargs", NODE, args, "an object: more variables of the template"),
+    FIELD("include", NODE, include, "a list: message.output_text.logprobs"),
+    FIELD_IN("top_logprobs", INT, top_logprobs, 0, MOST_TOP,
+          "of so many most probable tokens beside each"),
+    FIELD("stream_options", NODE, stream_options, "an object: include_obfuscation, false"),
+    FIELD("truncation", TEXT, truncation, "disabled: what does not fit is refused"),
+    FIELD("background", BOOL, background, "false: nothing is stored"),
+    FIELD("metadata", NODE, metadata, "an object; changes no text"),
+    FIELD("user", TEXT, user, "changes no text"),
+    FIELD("prompt_cache_key", TEXT, cache_key, "changes no text"),
+    FIELD("safety_identifier", TEXT, identifier, "changes no text"),
+    IGNORED("prompt_cache_options"), IGNORED("prompt_cache_retention"),
+    REJECTED("previous_response_id", nothing_stored),
+    REJECTED("conversation", nothing_stored),
+    REJECTED("prompt", nothing_stored),
+    REJECTED("context_management", "a conversation is read as it is"),
+    REJECTED("max_tool_calls", "there are no built-in tools"),
+    REJECTED("moderation", "there is none"),
+    REJECTED("n", "a response is one answer"),
     { 0 },
 };
 #undef AT
@@ -411,11 +398,11 @@ static const JobForm response_form = { write_piece, write_ended, write_whole, wr
 typedef struct Format { const JsonNode *type, *name, *schema; } Format;
 #define AT(field) offsetof(Format, field)
 static const Field format_fields[] = {
-    { "type",        FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "name",        FIELD_TEXT, AT(name),   0, 0, NULL },
-    { "schema",      FIELD_NODE, AT(schema), 0, 0, NULL },
-    { "strict",      FIELD_IGNORED, 0, 0, 0, NULL }, /* it is */
-    { "description", FIELD_REFUSED, 0, 0, 0, "the model is not told; say it in instructions" },
+    FIELD("type", TEXT | FIELD_REQUIRED, type, NULL),
+    FIELD("name", TEXT, name, NULL),
+    FIELD("schema", NODE, schema, NULL),
+    IGNORED("strict"), /* it is */
+    REJECTED("description", "the model is not told; say it in instructions"),
     { 0 },
 };
 #undef AT
@@ -439,17 +426,17 @@ static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, T
 }
 
 static const Field text_fields[] = {
-    { "format",    FIELD_NODE, 0, 0, 0, NULL },
-    { "verbosity", FIELD_REFUSED, 0, 0, 0, "nothing would keep it" },
+    { "format", FIELD_NODE, 0, 0, 0, NULL },
+    REJECTED("verbosity", "nothing would keep it"),
     { 0 },
 };
 
 static const Field reasoning_fields[] = {
-    { "effort",           FIELD_TEXT, 0, 0, 0, NULL },
-    { "summary",          FIELD_REFUSED, 0, 0, 0, "reasoning is told as it is" },
-    { "generate_summary", FIELD_REFUSED, 0, 0, 0, "reasoning is told as it is" },
-    { "context",          FIELD_REFUSED, 0, 0, 0, "the template decides what it reads" },
-    { "mode",             FIELD_REFUSED, 0, 0, 0, "there is one" },
+    { "effort", FIELD_TEXT, 0, 0, 0, NULL },
+    REJECTED("summary", "reasoning is told as it is"),
+    REJECTED("generate_summary", "reasoning is told as it is"),
+    REJECTED("context", "the template decides what it reads"),
+    REJECTED("mode", "there is one"),
     { 0 },
 };
 
@@ -578,13 +565,9 @@ static bool begin_response(Exchange *x, const JsonDoc *d, const ResponseRequest 
 static bool respond(Exchange *x, const JsonDoc *d)
 {
     ResponseRequest r = response_default;
-    Job            *j = job_new(x, "resp_", &response_form);
-    if (!j)
-        return false;
-    j->request      = calloc(1, sizeof(Response));
-    j->free_request = response_free;
-    if ((j->request || refuse_memory(x)) && read_request(x, d, &r, j->request)
-        && talk_job(x, &r.s, j) && begin_response(x, d, &r, j) && job_submit(x, j))
+    Job            *j = talk_new(x, "resp_", &response_form, sizeof(Response), response_free);
+    if (j && read_request(x, d, &r, j->request) && talk_job(x, &r.s, j)
+        && begin_response(x, d, &r, j) && job_submit(x, j))
         return true;
     job_free(j);
     return false;

@@ -197,6 +197,13 @@ typedef struct Field {
     const char *help;
 } Field;
 
+/* Rows of tables of them. The file that has the table says as AT(member) where a member lies. */
+#define FIELD_IN(name, kind, member, min, max, help)                                               \
+    { name, FIELD_##kind, AT(member), min, max, help }
+#define FIELD(name, kind, member, help) FIELD_IN(name, kind, member, 0, 0, help)
+#define IGNORED(name)       { name, FIELD_IGNORED, 0, 0, 0, NULL }
+#define REJECTED(name, why) { name, FIELD_REFUSED, 0, 0, 0, why }
+
 /* The fields that the body of a request may have, and the defaults of absent ones; NULL: zeros. */
 struct Body { const Field *const *tables; const void *defaults; };
 
@@ -372,6 +379,7 @@ void usage_json(Job *j);
 void receipt_json(const Choice *c);
 void sampled_ids_json(const Choice *c, size_t first, size_t n);
 void end_stream(Job *j, const char *object);
+void end_whole(Job *j); /* of a response that ends with the array being written, and the usage */
 
 /* ---- Conversations (talk.c) ------------------------------------------------------------------ */
 
@@ -412,6 +420,9 @@ typedef struct Talk {
     size_t        n;
 } Talk;
 void talk_free(void *t); /* accepts NULL */
+/* A job with such a request of n bytes; NULL: refused. */
+Job *talk_new(Exchange *x, const char *prefix, const JobForm *form, size_t n,
+              void (*free_request)(void *request));
 
 /* The template with what the request adds to it; t NULL: the server's. */
 tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);

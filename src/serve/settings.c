@@ -312,3 +312,10 @@ void end_stream(Job *j, const char *object)
     }
     text_out(&j->out, "data: [DONE]\n\n");
 }
+
+void end_whole(Job *j)
+{
+    json_out(&j->out, "]");
+    usage_json(j);
+    json_out(&j->out, "}\n");
+}

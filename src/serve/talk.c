@@ -21,6 +21,21 @@ void talk_free(void *p)
     free(t);
 }
 
+Job *talk_new(Exchange *x, const char *prefix, const JobForm *form, size_t n,
+              void (*free_request)(void *request))
+{
+    Job *j = job_new(x, prefix, form);
+    if (!j)
+        return NULL;
+    j->request      = calloc(1, n);
+    j->free_request = free_request;
+    if (j->request)
+        return j;
+    refuse_memory(x);
+    job_free(j);
+    return NULL;
+}
+
 /* ---- The request ----------------------------------------------------------------------------- */
 
 tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
@@ -36,8 +51,8 @@ tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
 typedef struct ContentPart { const JsonNode *type, *text; } ContentPart;
 #define AT(field) offsetof(ContentPart, field)
 static const Field part_fields[] = {
-    { "type", FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "text", FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
+    FIELD("type", TEXT | FIELD_REQUIRED, type, NULL),
+    FIELD("text", TEXT | FIELD_REQUIRED, text, NULL),
     { 0 },
 };
 #undef AT

@@ -128,13 +128,12 @@ typedef struct TokenizeRequest {
 
 #define AT(field) offsetof(TokenizeRequest, field)
 static const Field tokenize_fields[] = {
-    { "model",              FIELD_TEXT, AT(model),         0, 0, "the model's name, or absent" },
-    { "prompt",             FIELD_TEXT | FIELD_REQUIRED, AT(prompt),        0, 0, "a text" },
-    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0,
-      "put what the tokenizer says first (BOS) before it" },
-    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0,
-      "read special tokens that it spells" },
-    { "return_token_strs",  FIELD_BOOL, AT(strings),       0, 0, "the texts of the tokens too" },
+    FIELD("model", TEXT, model, "the model's name, or absent"),
+    FIELD("prompt", TEXT | FIELD_REQUIRED, prompt, "a text"),
+    FIELD("add_special_tokens", BOOL, add_special,
+          "put what the tokenizer says first (BOS) before it"),
+    FIELD("parse_special", BOOL, parse_special, "read special tokens that it spells"),
+    FIELD("return_token_strs", BOOL, strings, "the texts of the tokens too"),
     { 0 },
 };
 #undef AT
@@ -166,10 +165,10 @@ static bool tokenize(Exchange *x, const JsonDoc *d)
 
 typedef struct DetokenizeRequest { const JsonNode *model, *tokens; } DetokenizeRequest;
 static const Field detokenize_fields[] = {
-    { "model",  FIELD_TEXT, offsetof(DetokenizeRequest, model),  0, 0,
-      "the model's name, or absent" },
+    { "model", FIELD_TEXT, offsetof(DetokenizeRequest, model), 0, 0,
+          "the model's name, or absent" },
     { "tokens", FIELD_NODE | FIELD_REQUIRED, offsetof(DetokenizeRequest, tokens), 0, 0,
-      "an array of ids" },
+          "an array of ids" },
     { 0 },
 };
 
