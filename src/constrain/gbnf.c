@@ -16,9 +16,9 @@ typedef struct Gbnf {
     Grammar    *g;
     const char *text, *p, *end, *what;
     ByteMap     names;      /* of rules, from their position in the text to their number */
-    const char **first_use; /* of a rule by its number; NULL for groups */
-    bool       *defined;
-    size_t      n_rules;
+    /* Of each rule; groups are defined and have no first use. */
+    struct GbnfRule { const char *first_use; bool defined; } *rule;
+    size_t      n_rules, cap_rules;
     int         depth;
 } Gbnf;
 
@@ -162,18 +162,11 @@ static bool rule_named(Gbnf *s, const char *name, size_t n, Rule *rule)
         return grammar_no_memory(s->g);
     grammar_rule(s->g, copy);
     free(copy);
-    const char **uses = realloc(s->first_use, (s->g->n_rules + 1) * sizeof *uses);
-    s->first_use = uses ? uses : s->first_use;
-    bool *defined = realloc(s->defined, (s->g->n_rules + 1) * sizeof *defined);
-    s->defined = defined ? defined : s->defined;
-    if (!uses || !defined)
+    if (!ARRAY_ROOM(s->rule, s->cap_rules, s->g->n_rules + 1))
         return grammar_no_memory(s->g);
-    for (; s->n_rules < s->g->n_rules; s->n_rules++) {
-        s->first_use[s->n_rules] = NULL; /* of a group */
-        s->defined[s->n_rules] = true;
-    }
-    s->first_use[*rule] = name;
-    s->defined[*rule] = false;
+    while (s->n_rules < s->g->n_rules)
+        s->rule[s->n_rules++] = (struct GbnfRule){ NULL, true };
+    s->rule[*rule] = (struct GbnfRule){ name, false };
     return !s->g->failed;
 }
 
@@ -315,7 +308,7 @@ static bool rule(Gbnf *s)
         return wrong_at(s, from, "expected the name of a rule");
     if (!rule_named(s, from, n, &made))
         return false;
-    if (s->defined[made])
+    if (s->rule[made].defined)
         return wrong_at(s, from, "this rule is defined already");
     s->p += n;
     skip(s, false);
@@ -323,7 +316,7 @@ static bool rule(Gbnf *s)
         return wrong_at(s, s->p, "expected ::= after the name of a rule");
     s->p += 3;
     skip(s, true);
-    s->defined[made] = true;
+    s->rule[made].defined = true;
     alternatives(s, made, false);
     if (!s->g->failed && s->p < s->end && *s->p != '\n' && *s->p != '\r')
         return wrong_at(s, s->p, "expected a symbol or the end of the line");
@@ -342,14 +335,13 @@ bool grammar_read_gbnf(Grammar *g, const char *text, size_t n, const char *what,
     while (good && s.p < s.end)
         good = rule(&s);
     for (size_t i = 0; good && i < s.n_rules; i++)
-        if (!s.defined[i])
-            good = wrong_at(&s, s.first_use[i], "this rule is not defined");
+        if (!s.rule[i].defined)
+            good = wrong_at(&s, s.rule[i].first_use, "this rule is not defined");
     int32_t found = byte_map_find(&s.names, "root", 4, -1);
     if (good && found < 0)
         good = grammar_wrong(g, "%s: expected a rule root, found none", what);
     *root = (Rule)found;
     byte_map_free(&s.names);
-    free(s.first_use);
-    free(s.defined);
+    free(s.rule);
     return good;
 }

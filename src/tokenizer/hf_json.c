@@ -11,11 +11,9 @@
 
 static bool read_id(VocabDraft *d, const JsonNode *entry, const char *what, const JsonNode **by_id)
 {
-    char found[NODE_TEXT];
     Text spelling = { entry->key, entry->key_n };
     if (entry->kind != NODE_INT)
-        return fail(d->err, INPUT, "%s: %s '%.*s': expected an id, found %s", d->file, what,
-                    SHOWN(spelling), node_text(entry, found));
+        return draft_expected(d, entry, "%s '%.*s': expected an id", what, SHOWN(spelling));
     if (entry->integer < 0 || entry->integer >= DRAFT_LARGEST)
         return fail(d->err, INPUT, "%s: %s '%.*s': expected an id from 0 to %d, found %lld",
                     d->file, what, SHOWN(spelling), DRAFT_LARGEST - 1, (long long)entry->integer);
@@ -73,22 +71,18 @@ bool hf_read_vocab(VocabDraft *d, const JsonNode *ids, const char *what)
 
 static bool read_merge(MergeReader *r, const JsonNode *merge)
 {
-    char found[NODE_TEXT];
     if (merge->kind == NODE_STRING)
         return merge_read_pair(r, node_bytes(merge));
     if (merge->kind != NODE_ARRAY || merge->n != 2 || merge[1].kind != NODE_STRING
         || merge[2].kind != NODE_STRING)
-        return fail(r->d->err, INPUT, "%s: %s %zu: expected two pieces, found %s", r->d->file,
-                    r->what, r->n, node_text(merge, found));
+        return draft_expected(r->d, merge, "%s %zu: expected two pieces", r->what, r->n);
     return merge_read(r, node_bytes(merge + 1), node_bytes(merge + 2));
 }
 
 static bool read_merges(VocabDraft *d, const JsonNode *merges)
 {
-    char found[NODE_TEXT];
     if (!is_kind(merges, NODE_ARRAY))
-        return fail(d->err, INPUT, "%s: model.merges: expected an array, found %s", d->file,
-                    node_text(merges, found));
+        return draft_expected(d, merges, "model.merges: expected an array");
     MergeReader r = { .d = d, .ids = &d->spelled, .what = "model.merges: entry" };
     bool        ok = true;
     JSON_NODES (i, merges)
@@ -127,18 +121,15 @@ static bool drop_unknown(VocabDraft *d)
 
 static bool check_absent(VocabDraft *d, const JsonNode *model, const char *key)
 {
-    char            found[NODE_TEXT];
     const JsonNode *j = node_get(model, key);
     bool            number = strcmp(key, "dropout") == 0;
     if (!j || j->kind == NODE_NULL || (number ? node_number(j) == 0 : node_is(j, "")))
         return true;
-    return fail(d->err, INPUT, "%s: model.%s: expected none, found %s", d->file, key,
-                node_text(j, found));
+    return draft_expected(d, j, "model.%s: expected none", key);
 }
 
 static bool read_bpe(VocabDraft *d, const JsonNode *model)
 {
-    char            found[NODE_TEXT];
     const JsonNode *ids = node_get(model, "vocab"), *unk = node_get(model, "unk_token");
     bool            fallback = node_truth(node_get(model, "byte_fallback"));
     if (!check_absent(d, model, "dropout") || !check_absent(d, model, "continuing_subword_prefix")
@@ -150,8 +141,7 @@ static bool read_bpe(VocabDraft *d, const JsonNode *model)
             "%s: model.byte_fallback: expected false in a byte-level vocabulary, found true",
             d->file);
     if (!is_kind(ids, NODE_OBJECT) || !ids->n)
-        return fail(d->err, INPUT, "%s: model.vocab: expected an object of ids, found %s", d->file,
-                    node_text(ids, found));
+        return draft_expected(d, ids, "model.vocab: expected an object of ids");
     if (!draft_set_bool(d, "ignore_merges", node_truth(node_get(model, "ignore_merges")))
         || !hf_read_vocab(d, ids, "model.vocab") || !read_merges(d, node_get(model, "merges")))
         return false;
@@ -187,21 +177,17 @@ static bool read_piece(VocabDraft *d, const JsonNode *entry)
 
 static bool read_unigram(VocabDraft *d, const JsonNode *model)
 {
-    char            found[NODE_TEXT];
     const JsonNode *pieces = node_get(model, "vocab"), *unk = node_get(model, "unk_id");
     bool            all = false, ok = true;
     if (!is_kind(pieces, NODE_ARRAY) || !pieces->n)
-        return fail(d->err, INPUT,
-                    "%s: model.vocab: expected an array of pieces and scores, found %s", d->file,
-                    node_text(pieces, found));
+        return draft_expected(d, pieces, "model.vocab: expected an array of pieces and scores");
     JSON_NODES (i, pieces)
         ok = ok && read_piece(d, i);
     if (!ok)
         return false;
     if (unk && unk->kind != NODE_NULL) {
         if (unk->kind != NODE_INT || unk->integer < 0 || unk->integer >= (int64_t)d->size)
-            return fail(d->err, INPUT, "%s: model.unk_id: expected an id below %zu, found %s",
-                        d->file, d->size, node_text(unk, found));
+            return draft_expected(d, unk, "model.unk_id: expected an id below %zu", d->size);
         d->unk = (int32_t)unk->integer;
     }
     return (!node_truth(node_get(model, "byte_fallback")) || draft_byte_pieces(d, &all))
@@ -213,14 +199,11 @@ static bool read_unigram(VocabDraft *d, const JsonNode *model)
 bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap *spellings,
                           bool known)
 {
-    char   found[NODE_TEXT];
     size_t n = 0;
     JSON_NODES (i, entries) {
         const JsonNode *content = node_get(i, "content"), *id = node_get(i, "id");
         if (!is_kind(content, NODE_STRING) || !content->n || !is_kind(id, NODE_INT))
-            return fail(d->err, INPUT,
-                        "%s: added_tokens: entry %zu: expected an id and a content, found %s",
-                        d->file, n, node_text(i, found));
+            return draft_expected(d, i, "added_tokens: entry %zu: expected an id and a content", n);
         if (!(known ? draft_add_known : draft_add_token)(d, id->integer, i, spellings))
             return false;
         n++;
@@ -287,7 +270,6 @@ static void keep_ordinary(VocabDraft *d)
 
 bool hf_json_read(VocabDraft *d, const JsonNode *root)
 {
-    char            found[NODE_TEXT];
     const JsonNode *model = node_get(root, "model"), *added;
     if (!model)
         return fail(d->err, INPUT,
@@ -296,13 +278,11 @@ bool hf_json_read(VocabDraft *d, const JsonNode *root)
     if (!no_pattern(d, d->file) || !check_keys(d, root))
         return false;
     if (model->kind != NODE_OBJECT)
-        return fail(d->err, INPUT, "%s: model: expected an object, found %s", d->file,
-                    node_text(model, found));
+        return draft_expected(d, model, "model: expected an object");
     const JsonNode *type = node_get(model, "type");
     bool unigram = type ? node_is(type, "Unigram") : is_kind(node_get(model, "vocab"), NODE_ARRAY);
     if (type && !unigram && !node_is(type, "BPE"))
-        return fail(d->err, INPUT, "%s: model.type: expected BPE or Unigram, found %s", d->file,
-                    node_text(type, found));
+        return draft_expected(d, type, "model.type: expected BPE or Unigram");
     if (!set_steps(d, root, unigram) || !(unigram ? read_unigram : read_bpe)(d, model)
         || !draft_member(d, root, "added_tokens", NODE_ARRAY, "added_tokens", &added)
         || !hf_json_added_tokens(d, added, &d->spelled, false))

@@ -20,20 +20,16 @@ typedef struct SequenceParts { const JsonNode *node[MOST_NODES]; size_t n; } Seq
 
 static const JsonNode *type_of(const JsonNode *j) { return node_get(j, "type"); }
 
-static const char *shown(const JsonNode *j, char buf[NODE_TEXT])
-{
-    return node_text(j->kind == NODE_OBJECT ? type_of(j) : j, buf);
-}
+/* What a message says of j. */
+static const JsonNode *shown(const JsonNode *j) { return j->kind == NODE_OBJECT ? type_of(j) : j; }
 
 static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const char *key,
                     SequenceParts *out)
 {
-    char found[NODE_TEXT];
     if (!j || j->kind == NODE_NULL)
         return true;
     if (j->kind != NODE_OBJECT)
-        return fail(d->err, INPUT, "%s: %s: expected an object, found %s", d->file, what,
-                    node_text(j, found));
+        return draft_expected(d, j, "%s: expected an object", what);
     if (node_is(type_of(j), "Sequence")) {
         const JsonNode *list;
         if (!draft_member(d, j, key, NODE_ARRAY, key, &list))
@@ -53,11 +49,9 @@ static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const ch
 /* Read a text without NUL. */
 static bool text_of(VocabDraft *d, const JsonNode *j, const char *what, const char *key, Text *out)
 {
-    char            found[NODE_TEXT];
     const JsonNode *value = node_get(j, key);
     if (!is_kind(value, NODE_STRING) || memchr(value->text, 0, value->n))
-        return fail(d->err, INPUT, "%s: %s: %s: expected a text without NUL, found %s", d->file,
-                    what, key, node_text(value, found));
+        return draft_expected(d, value, "%s: %s: expected a text without NUL", what, key);
     *out = node_bytes(value);
     return true;
 }
@@ -82,11 +76,9 @@ static bool check_regex(VocabDraft *d, const char *what, Text regex)
 static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool *is_regex,
                        Text *out)
 {
-    char            found[NODE_TEXT];
     const JsonNode *pattern = node_get(j, "pattern");
     if (!is_kind(pattern, NODE_OBJECT) || pattern->n != 1)
-        return fail(d->err, INPUT, "%s: %s: expected a pattern, found %s", d->file, what,
-                    node_text(pattern, found));
+        return draft_expected(d, pattern, "%s: expected a pattern", what);
     *is_regex = node_get(pattern, "Regex") != NULL;
     if (!*is_regex && !node_get(pattern, "String"))
         return fail(d->err, INPUT, "%s: %s: expected a Regex or a String, found '%.*s'", d->file,
@@ -99,7 +91,6 @@ static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool 
 
 static bool precompiled(VocabDraft *d, const JsonNode *j, bool *there)
 {
-    char            found[NODE_TEXT];
     const JsonNode *map = node_get(j, "precompiled_charsmap");
     *there = false;
     if (d->has_charsmap)
@@ -111,8 +102,7 @@ static bool precompiled(VocabDraft *d, const JsonNode *j, bool *there)
     if (map->kind == NODE_STRING && !blob)
         return false;
     if (!blob || !base64_decode(node_bytes(map), blob, &n))
-        return fail(d->err, INPUT, "%s: normalizer Precompiled: expected base64, found %s", d->file,
-                    node_text(map, found));
+        return draft_expected(d, map, "normalizer Precompiled: expected base64");
     if (n && !charsmap_read(d, (Text){ blob, n }, "normalizer Precompiled"))
         return false;
     *there = d->has_charsmap;
@@ -143,7 +133,6 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
         { "NFC", "nfc" }, { "NFD", "nfd" }, { "NFKC", "nfkc" }, { "NFKD", "nfkd" }
     };
     const JsonNode *type = type_of(j);
-    char            found[NODE_TEXT];
     Text            text;
     bool            there;
     for (int i = 0; i < 4; i++)
@@ -174,10 +163,9 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
             json_out(o, "{charsmap: true}");
         return true;
     }
-    return fail(d->err, INPUT,
-                "%s: normalizer: expected NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, "
-                "Lowercase, Precompiled, found %s",
-                d->file, shown(j, found));
+    return draft_expected(d, shown(j),
+                          "normalizer: expected NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, "
+                          "Lowercase, Precompiled");
 }
 
 bool hf_normalizer(VocabDraft *d, const JsonNode *node)
@@ -246,7 +234,6 @@ static bool behavior_of(VocabDraft *d, const JsonNode *j, const char *what, cons
     static const char *const known[][2] = { { "Isolated", "isolated" }, { "Removed", "removed" },
         { "MergedWithPrevious", "merged_with_previous" }, { "MergedWithNext", "merged_with_next" },
         { "Contiguous", "contiguous" } };
-    char            found[NODE_TEXT];
     const JsonNode *value = node_get(j, "behavior");
     *out = otherwise;
     if (!value && otherwise)
@@ -256,21 +243,18 @@ static bool behavior_of(VocabDraft *d, const JsonNode *j, const char *what, cons
             *out = known[i][1];
             return true;
         }
-    return fail(d->err, INPUT,
-                "%s: %s behavior: expected Isolated, Removed, MergedWithPrevious, MergedWithNext, "
-                "Contiguous, found %s",
-                d->file, what, node_text(value, found));
+    return draft_expected(d, value,
+                          "%s behavior: expected Isolated, Removed, MergedWithPrevious, "
+                          "MergedWithNext, Contiguous", what);
 }
 
 static bool prepend_scheme(VocabDraft *d, const JsonNode *j, const char *what, const char **out)
 {
     static const char *const known[] = { "first", "always", "never" };
-    char            found[NODE_TEXT];
     const JsonNode *replacement = node_get(j, "replacement"),
                    *scheme = node_get(j, "prepend_scheme");
     if (replacement && !node_is(replacement, META))
-        return fail(d->err, INPUT, "%s: %s replacement: expected U+2581, found %s", d->file, what,
-                    node_text(replacement, found));
+        return draft_expected(d, replacement, "%s replacement: expected U+2581", what);
     *out = is_kind(node_get(j, "add_prefix_space"), NODE_FALSE) ? "never" : "always";
     for (size_t i = 0; scheme && i < 3; i++)
         if (node_is(scheme, known[i])) {
@@ -278,8 +262,7 @@ static bool prepend_scheme(VocabDraft *d, const JsonNode *j, const char *what, c
             return true;
         }
     return !scheme
-        || fail(d->err, INPUT, "%s: %s prepend_scheme: expected first, always or never, found %s",
-                d->file, what, node_text(scheme, found));
+        || draft_expected(d, scheme, "%s prepend_scheme: expected first, always or never", what);
 }
 
 static bool split_step(Steps *s, const JsonNode *j)
@@ -312,7 +295,6 @@ static bool metaspace_step(Steps *s, const JsonNode *j)
 static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
 {
     const JsonNode *type = type_of(j);
-    char            found[NODE_TEXT];
     const char     *behavior;
     Text            text;
     if (node_is(type, "Split"))
@@ -342,11 +324,10 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
             "%s: pre_tokenizer: expected ByteLevel as the last step, found another after it",
             s->d->file);
     } else {
-        return fail(s->d->err, INPUT,
-                    "%s: pre_tokenizer: expected Split, Digits, Punctuation, Whitespace, "
-                    "WhitespaceSplit, BertPreTokenizer, "
-                    "CharDelimiterSplit, Metaspace and ByteLevel, found %s",
-                    s->d->file, shown(j, found));
+        return draft_expected(s->d, shown(j),
+                              "pre_tokenizer: expected Split, Digits, Punctuation, Whitespace, "
+                              "WhitespaceSplit, BertPreTokenizer, CharDelimiterSplit, Metaspace "
+                              "and ByteLevel");
     }
     return true;
 }
@@ -393,7 +374,7 @@ static bool wrong_decoder(VocabDraft *d, const char *wanted, const SequenceParts
     size_t n = 0;
     for (size_t i = 0; i < parts->n && n < sizeof list - NODE_TEXT - 4; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
-                              shown(parts->node[i], found));
+                              node_text(shown(parts->node[i]), found));
     return fail(d->err, INPUT, "%s: decoder: expected %s, found %s", d->file, wanted, list);
 }
 
@@ -517,7 +498,6 @@ static bool read_template(VocabDraft *d, const JsonNode *processor, IdArray *bef
 bool hf_post_processor(VocabDraft *d, const JsonNode *node)
 {
     SequenceParts parts = { 0 };
-    char          found[NODE_TEXT];
     if (!flatten(d, node, "post_processor", "processors", &parts))
         return false;
     for (size_t i = 0; i < parts.n; i++) {
@@ -525,8 +505,8 @@ bool hf_post_processor(VocabDraft *d, const JsonNode *node)
         if (node_is(type_of(parts.node[i]), "ByteLevel"))
             continue;
         if (!node_is(type_of(parts.node[i]), "TemplateProcessing"))
-            return fail(d->err, INPUT, "%s: post_processor: expected TemplateProcessing, found %s",
-                        d->file, shown(parts.node[i], found));
+            return draft_expected(d, shown(parts.node[i]),
+                                  "post_processor: expected TemplateProcessing");
         bool ok = read_template(d, parts.node[i], &before, &d->suffix);
         for (size_t j = 0; ok && j < d->prefix.n; j++)
             ok = id_list_add(&before, d->prefix.id[j], d->err);

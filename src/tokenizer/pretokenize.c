@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "tokenizer/unicode.h"
 
 enum { MAX_STEPS = 16 };
@@ -244,14 +245,8 @@ static bool metaspace(PretokenizeRun *r, int step, const char *text, size_t n, b
 {
     const SplitStep *s = &r->p->step[step];
     size_t      most = META_SPACE_BYTES * (n + 1);
-    if (r->cap[step] < most) {
-        free(r->buffer[step]);
-        r->cap[step]    = 0;
-        r->buffer[step] = malloc(2 * most);
-        if (!r->buffer[step])
-            return fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", n);
-        r->cap[step] = 2 * most;
-    }
+    if (!ARRAY_ROOM(r->buffer[step], r->cap[step], most))
+        return fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", n);
     char *out = r->buffer[step];
     bool  has = text[0] == ' ' || is_meta_space(text, n);
     if (!has && (s->prepend == ALWAYS || (s->prepend == FIRST && at_start)))

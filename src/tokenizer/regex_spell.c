@@ -317,14 +317,8 @@ const char *spelling_view(const Spelling *s, const char *text, size_t n, char **
     size_t i = s->block ? ascii_prefix(text, n) : n;
     if (i == n)
         return text;
-    if (*n_room < n) {
-        free(*room);
-        *n_room = 0;
-        *room   = n < SIZE_MAX / 2 ? malloc(2 * n) : NULL;
-        if (!*room)
-            return NULL;
-        *n_room = 2 * n;
-    }
+    if (!ARRAY_ROOM(*room, *n_room, n))
+        return NULL;
     char *out = *room;
     memcpy(out, text, i);
     while (i < n) {

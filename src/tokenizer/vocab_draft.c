@@ -1,6 +1,7 @@
 /* The draft: owns the memory of pieces, collects pieces, tokens and settings, and reads files. */
 #include "tokenizer/vocab_draft.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +314,16 @@ void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavi
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
+bool draft_expected(VocabDraft *d, const JsonNode *j, const char *form, ...)
+{
+    char    expected[400], found[NODE_TEXT];
+    va_list list;
+    va_start(list, form);
+    vsnprintf(expected, sizeof expected, form, list);
+    va_end(list);
+    return fail(d->err, INPUT, "%s: %s, found %s", d->file, expected, node_text(j, found));
+}
+
 const char *draft_path(VocabDraft *d, const char *folder, const char *name)
 {
     size_t n = strlen(folder), m = strlen(name);
@@ -396,11 +407,10 @@ bool draft_read_object_if_there(VocabDraft *d, const char *path, const JsonNode 
 bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind kind,
                   const char *what, const JsonNode **out)
 {
-    char found[NODE_TEXT];
     *out = node_get(node, key);
     if (*out && (*out)->kind == NODE_NULL)
         *out = NULL;
     return !*out || (*out)->kind == kind
-        || fail(d->err, INPUT, "%s: %s: expected %s, found %s", d->file, what,
-                kind == NODE_OBJECT ? "an object" : "an array", node_text(*out, found));
+        || draft_expected(d, *out, "%s: expected %s", what,
+                          kind == NODE_OBJECT ? "an object" : "an array");
 }

@@ -199,6 +199,12 @@ const char *draft_path(VocabDraft *d, const char *folder, const char *name);
 /* The folder of a file; NULL: SYSTEM. */
 const char *draft_folder(VocabDraft *d, const char *path);
 
+/* Fail with INPUT: "FILE: ", the text, ", found " and j. Returns false. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+bool draft_expected(VocabDraft *d, const JsonNode *j, const char *form, ...);
+
 /* Find member `key` of node, which must be of `kind` (object or array). *out is NULL if it is
  * absent or null. INPUT if it is something else. */
 bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind kind,
