@@ -168,9 +168,10 @@ static bool answer_text(const Tokenizer *t, const Request *q, TextOut *o, Error 
                         : replace_invalid(is_sentencepiece(t), text, n, &shown, &n_shown);
         ok = ok || no_memory("request", err);
         if (ok) {
-            text_out_bytes(o, "{\"text\": ", 9);
-            json_out_string(o, shown, n_shown);
-            text_out_bytes(o, ", \"bytes_hex\": \"", 16);
+            json_out(o, "{");
+            json_out_member(o, "text", shown, n_shown);
+            json_out(o, "bytes_hex:");
+            text_out_bytes(o, "\"", 1);
             for (size_t i = 0; i < n; i++) {
                 static const char digit[] = "0123456789abcdef";
                 unsigned char     c = (unsigned char)text[i];
@@ -189,10 +190,9 @@ static bool answer_ids(const Tokenizer *t, const Request *q, TextOut *o, Error *
     Ids  ids = { 0 };
     bool ok = tokenizer_encode(t, q->text, q->n_text, q->parse_special, q->add_special, &ids, err);
     if (ok) {
-        text_out_bytes(o, "{\"ids\": [", 9);
-        for (size_t i = 0; i < ids.n; i++)
-            text_out(o, i ? ", %d" : "%d", ids.id[i]);
-        text_out_bytes(o, "]}", 2);
+        json_out(o, "{ids:");
+        json_out_ints(o, ids.id, ids.n);
+        json_out(o, "}");
     }
     free(ids.id);
     return ok;
