@@ -80,13 +80,6 @@ static bool check_numbers(const tblock_train_options *o, Error *err)
     return true;
 }
 
-static bool check_schedule(const Schedule *s, Error *err)
-{
-    return s->min_lr <= s->lr
-        ? true
-        : fail(err, USAGE, "min_lr: expected at most lr, %g, found %g", s->lr, s->min_lr);
-}
-
 /* Fills in the defaults that depend on other values, where an option is 0. */
 static TrainSettings make_settings(const Train *x)
 {
@@ -283,31 +276,6 @@ static bool check_room(const Train *x, const TrainSettings *s, Error *err)
     return file_check_room(x->ckpt_path, checkpoint, checkpoint + more, err);
 }
 
-/* Fails rather than overwrite a training that was stopped, or a file that tblock did not write. */
-static bool spare_checkpoint(const Train *x, Error *err)
-{
-    TensorFile f = { 0 };
-    if (!path_exists(x->ckpt_path))
-        return true;
-    Error       why;
-    bool        good = safetensors_open(&f, x->ckpt_path, &why);
-    const char *format = good ? tensor_meta(&f, "format") : NULL,
-               *step = good ? tensor_meta(&f, "step") : NULL;
-    const char *steps = good ? tensor_meta(&f, "set.steps") : NULL;
-    if (!good && why.status == SYSTEM)
-        return fail(err, SYSTEM, "%s", why.msg);
-    if (!format || strcmp(format, "tblock-checkpoint") != 0 || !step || !steps)
-        good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another file: "
-                                "training would overwrite it", x->ckpt_path);
-    else if (strcmp(step, steps) != 0)
-        good = fail(err, USAGE,
-                    "%s: holds a training that stopped after step %s of %s: use --resume to "
-                    "continue, or remove the file to start again",
-                    x->ckpt_path, step, steps);
-    tensor_file_close(&f);
-    return good;
-}
-
 static bool open_checkpoint(Train *x, Error *err)
 {
     size_t n = strlen(x->out) + sizeof ".ckpt";
@@ -400,7 +368,7 @@ static bool prepare(Train *x, Error *err)
     double share = x->opt->validation < 0 ? 0 : x->opt->validation > 0 ? x->opt->validation : 0.1;
     if (!lora_plan_read(&x->lora, x->opt->lora_rank, x->opt->lora_alpha, x->opt->lora_targets, err)
         || !open_folder(x, err) || !open_checkpoint(x, err) || !check_outputs(x, err)
-        || !(x->opt->resume || spare_checkpoint(x, err))
+        || !(x->opt->resume || train_state_spare(x->ckpt_path, err))
         || !train_text_open(&x->text, x->opt->text, err) || !choose_config(x, err)
         || !params_layout_lora(&x->params, &x->config, &x->lora, err)
         || !lora_names_check(&x->params, err))
@@ -409,8 +377,10 @@ static bool prepare(Train *x, Error *err)
     if (s.seq_len > x->config.n_ctx)
         return fail(err, USAGE, "ctx: expected at most %d (n_ctx of the model), found %d",
                     x->config.n_ctx, s.seq_len);
-    if (!check_schedule(&s.schedule, err)
-        || (x->opt->resume && !train_state_compare_config(&x->ckpt, &x->config, err))
+    if (s.schedule.min_lr > s.schedule.lr)
+        return fail(err, USAGE, "min_lr: expected at most lr, %g, found %g", s.schedule.lr,
+                    s.schedule.min_lr);
+    if ((x->opt->resume && !train_state_compare_config(&x->ckpt, &x->config, err))
         || !list_settings(x, &s, err) || !check_settings(x, 0, err) || !choose_vocabulary(x, err)
         || !train_text_encode(&x->text, x->vocabulary, x->config.vocab_size, err)
         || !train_text_split(&x->text, share, s.seq_len, &data, err))

@@ -61,7 +61,7 @@ const char *file_held_like(const char *path);
 
 /* ---- file.c ---------------------------------------------------------------------------------- */
 
-/* Input files as mappings, and output files that appear complete or not at all. */
+/* Input files as mappings or texts. */
 
 typedef struct FileMap {
     char                *path; /* of file_map_open; for messages */
@@ -80,11 +80,6 @@ int file_status(int error);
 int file_fstat(int fd, struct stat *st); /* fstat, also in a sandbox */
 
 const char *file_kind(mode_t mode); /* "a directory", "a FIFO", ... */
-
-/* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder. It is short,
- * so that it fits if the target's name does. The caller frees it. NULL: no memory. */
-enum { FILE_TEMP_NAMES = 1000 };
-char *file_temp_name(const char *target, int i);
 
 /* Maps a regular file read-only. A name such as /dev/fd/N means the open descriptor itself.
  * Fails with INPUT if the file does not exist or is not regular (a directory, FIFO, device),
@@ -119,6 +114,13 @@ bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes,
 /* The same for any kind of file. Waits for the writer of a FIFO. Stops at max_bytes of an endless
  * file. */
 bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
+
+/* ---- out_file.c ------------------------------------------------------------------------------ */
+
+/* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder. It is short,
+ * so that it fits if the target's name does. The caller frees it. NULL: no memory. */
+enum { FILE_TEMP_NAMES = 1000 };
+char *file_temp_name(const char *target, int i);
 
 /* Calls write(2), or with at >= 0 pwrite(2) at that offset, until all n bytes are written.
  * False: see errno. */

@@ -139,7 +139,7 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
 
 /* ---- Outputs --------------------------------------------------------------------------------- */
 
-/* Creates a temporary file beside the target, like base/file.c. -1: see errno. The caller frees
+/* Creates a temporary file beside the target, like base/out_file.c. -1: see errno. The caller frees
  * *temp. */
 static int open_temp(const char *target, char **temp)
 {
@@ -204,7 +204,7 @@ static bool open_copied(Guarded *g, tblock_error *err)
             "cannot write: cannot make a temporary file", error, err);
 }
 
-/* Opens the output the way base/file.c would write it. */
+/* Opens the output the way base/out_file.c would write it. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 {
     struct stat st, link;

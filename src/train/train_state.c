@@ -321,3 +321,27 @@ bool train_state_load(Trainer *t, const TensorFile *f, Error *err)
     t->step = n;
     return load_sets(t, f, err) && load_history(t, f, err);
 }
+
+bool train_state_spare(const char *path, Error *err)
+{
+    TensorFile f = { 0 };
+    if (!path_exists(path))
+        return true;
+    Error       why;
+    bool        good = safetensors_open(&f, path, &why);
+    const char *format = good ? tensor_meta(&f, "format") : NULL,
+               *step = good ? tensor_meta(&f, "step") : NULL;
+    const char *steps = good ? tensor_meta(&f, "set.steps") : NULL;
+    if (!good && why.status == SYSTEM)
+        return fail(err, SYSTEM, "%s", why.msg);
+    if (!format || strcmp(format, "tblock-checkpoint") != 0 || !step || !steps)
+        good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another file: "
+                                "training would overwrite it", path);
+    else if (strcmp(step, steps) != 0)
+        good = fail(err, USAGE,
+                    "%s: holds a training that stopped after step %s of %s: use --resume to "
+                    "continue, or remove the file to start again",
+                    path, step, steps);
+    tensor_file_close(&f);
+    return good;
+}

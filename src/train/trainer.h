@@ -81,6 +81,10 @@ bool train_state_save(const Trainer *t, const char *path, const StateSetting *se
  * used. */
 bool train_state_check(const TensorFile *f, Error *err);
 
+/* May a new training write its checkpoint there? USAGE if it would overwrite a training that was
+ * stopped, or a file that tblock did not write. */
+bool train_state_spare(const char *path, Error *err);
+
 /* Was it made with these settings? INPUT if not, naming what differs. */
 bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings,
                          Error *err);
