@@ -96,22 +96,16 @@ ifneq ($(V),1)
 Q = @printf '%-4s %s\n' "$(1)" $@;
 endif
 
-# src/kernels/isa.c becomes one object for each instruction set of this processor's family; the one that takes longest is first.
+# src/kernels/isa*.c become objects for each instruction set of this processor's family; the ones that take longest are first.
 ISA_x86_64  = avx512 avx2 scalar avx512vnni avxvnni avx512bf16
 ISA_aarch64 = neon scalar neondot
-ISA_OBJ    := $(ISA_$(ARCH):%=$(BUILD)/src/kernels/isa_%.o)
-SRC     := $(filter-out src/kernels/isa.c $(if $(HTTP_LIBS),,src/serve/%),$(sort $(wildcard src/*.c src/*/*.c)))
-OBJ     := $(ISA_OBJ) $(SRC:%.c=$(BUILD)/%.o)
-CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/% $(BUILD)/src/serve/%,$(OBJ))
-LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
-BASE_OBJ := $(filter $(BUILD)/src/base/%,$(OBJ))
 # Unrolled bodies: to say where each variable is takes gcc as long as the rest.
 LINES  = $(if $(filter debug,$(config)),,-g1)
 # fuzzers and config=msan compute with the scalar kernels; the sanitizers take minutes for each of the others
 AVX2   = $(LINES) -mavx2 -mfma -mf16c $(if $(filter fuzz msan,$(config)),-fno-sanitize=all -O0)
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 # for each set: its lanes header, what it adds to the set before it, flags
-ISA_scalar     = scalar everything $(LINES)
+ISA_scalar     = scalar plain      $(LINES)
 ISA_avx2       = avx2   everything $(AVX2)
 ISA_avxvnni    = avx2   integers   $(AVX2) -mavxvnni
 ISA_avx512     = avx512 everything $(AVX512)
@@ -119,7 +113,17 @@ ISA_avx512vnni = avx512 integers   $(AVX512) -mavx512vnni
 ISA_avx512bf16 = avx512 bf16       $(AVX512) -mavx512vnni -mavx512bf16
 ISA_neon       = neon   everything $(LINES)
 ISA_neondot    = neon   integers   $(LINES) $(if $(filter manylinux,$(config)),-mcpu=generic+v8_2a+dotprod,-march=armv8.2-a+dotprod) # zig's, and gcc's
-
+# the files of what a set adds
+ISA_everything = isa_gguf isa_ints isa isa_wide
+ISA_integers   = isa_gguf isa_ints isa
+ISA_plain      = isa isa_wide
+ISA_bf16       = isa
+ISA_OBJ := $(foreach s,$(ISA_$(ARCH)),$(patsubst %,$(BUILD)/src/kernels/$(s)/%.o,$(ISA_$(word 2,$(ISA_$(s))))))
+SRC     := $(filter-out src/kernels/isa%.c $(if $(HTTP_LIBS),,src/serve/%),$(sort $(wildcard src/*.c src/*/*.c)))
+OBJ     := $(ISA_OBJ) $(SRC:%.c=$(BUILD)/%.o)
+CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/% $(BUILD)/src/serve/%,$(OBJ))
+LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
+BASE_OBJ := $(filter $(BUILD)/src/base/%,$(OBJ))
 # selections instead of branches: the same bits, vectors in gcc
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 
@@ -153,10 +157,12 @@ $(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
-$(ISA_OBJ): $(BUILD)/src/kernels/isa_%.o: src/kernels/isa.c Makefile | headers
+# SET/FILE.o: the stem's folder is the set
+$(foreach f,$(ISA_everything),$(eval $(filter %/$(f).o,$(ISA_OBJ)): src/kernels/$(f).c))
+$(ISA_OBJ): $(BUILD)/src/kernels/%.o: Makefile | headers
 	@mkdir -p $(@D)
-	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(wordlist 3,99,$(ISA_$*)) -DISA_LANES='"kernels/lanes/$(firstword $(ISA_$*)).h"' \
-	  -DISA_FILL=kernels_fill_$* -DISA_ADDS=$(word 2,$(ISA_$*)) -MMD -MP -c -o $@ $<
+	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(wordlist 3,99,$(ISA_$(*D))) -DISA=$(*D) -DISA_ADDS=$(word 2,$(ISA_$(*D))) \
+	  -DISA_LANES='"kernels/lanes/$(firstword $(ISA_$(*D))).h"' -MMD -MP -c -o $@ src/kernels/$(*F).c
 
 # A page of HTML becomes lines of C strings, for an #include inside an array.
 $(BUILD)/%.html.inc: %.html Makefile

@@ -1,15 +1,16 @@
-/* kernels/isa.c: the kernels of one instruction set. The Makefile compiles this file once for each
- * set, with the set's flags and
+/* kernels/isa.c: the kernels of one instruction set. The Makefile compiles isa.c, isa_wide.c,
+ * isa_ints.c and isa_gguf.c once for each set, with the set's flags and
  *
+ *   ISA            its name: avx2 ...
  *   ISA_LANES      its lanes header: 16 rows at a time in the set's own instructions
- *   ISA_FILL       the name of the function below: kernels_fill_avx2 ...
- *   ISA_ADDS       what it adds to the set before it: everything, only dot products of integers
- *     (VNNI, dotprod), or only those of bf16
+ *   ISA_ADDS       what it adds to the set before it: everything, with or without lanes of
+ *     integers (plain), only dot products of integers (VNNI, dotprod), or only those of bf16
  *
- * The bodies are written once over the lanes, so every set computes the same bits. */
+ * The bodies are written once over the lanes, so every set computes the same bits. They are in four
+ * files because the compiler takes most of a minute for all: here are floats and training. */
 #include ISA_LANES
 
-#include "quant/codes.h"
+#include "kernels/bodies/isa.h"
 
 #include "kernels/bodies/attention.h"
 #include "kernels/bodies/elementwise.h"
@@ -18,18 +19,13 @@
 #include "kernels/bodies/matmul.h"
 #include "kernels/bodies/matmul_bf16.h"
 #include "kernels/bodies/norm.h"
-#if LANES_INTEGERS
-#include "kernels/bodies/matmul_int.h"
-#include "kernels/bodies/matmul_wide.h"
-#include "kernels/bodies/quantize.h"
-#else
-#include "kernels/bodies/quantized_plain.h"
-#endif
 #if defined(LANES_BF16)
 #include "kernels/bodies/matmul_bf16_pairs.h"
 #endif
 
-enum { everything, integers, bf16 };
+MATMUL(matmul_f32, WT_F32)
+MATMUL(matmul_f16, WT_F16)
+MATMUL(matmul_bf16, WT_BF16)
 
 static void fill_floats(Kernels *k)
 {
@@ -87,29 +83,19 @@ static void fill_training(Kernels *k)
     k->adamw               = adamw;
 }
 
-/* Quantized weights dequantized, and activations as integers. */
-static void fill_wide(Kernels *k)
+void ISA_NAME(fill)(Kernels *k)
 {
-    k->quantize = quantize;
-#define WIDE(ID, name, ...) k->matmul[WT_##ID] = matmul_##name;
-    QUANTIZED_TYPES(WIDE)
-}
-
-static void fill_dots(Kernels *k)
-{
-#define DOTS(ID, name, ...) k->matmul_int[WT_##ID] = matmul_int_##name;
-    QUANTIZED_TYPES(DOTS)
-}
-
-void ISA_FILL(Kernels *k)
-{
-    if (ISA_ADDS == everything) {
+    if (ISA_ADDS >= plain) {
         fill_floats(k);
         fill_training(k);
-        fill_wide(k);
     }
-    if (ISA_ADDS != bf16)
-        fill_dots(k);
+#if ISA_ADDS >= plain
+    ISA_NAME(fill_wide)(k);
+#endif
+#if ISA_ADDS == integers || ISA_ADDS == everything
+    ISA_NAME(fill_ints)(k);
+    ISA_NAME(fill_gguf)(k);
+#endif
 #if defined(LANES_BF16)
     if (pairs_exact())
         k->matmul_bf16 = matmul_bf16_pairs;

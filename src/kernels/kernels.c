@@ -10,7 +10,7 @@
 
 #include "kernels/bodies/math.h"
 
-/* isa.c, compiled for each instruction set of this build, weakest first. Each table starts as a
+/* isa*.c, compiled for each instruction set of this build, weakest first. Each table starts as a
  * copy of the one before. */
 #define DECLARE(id, name) void kernels_fill_##name(Kernels *k);
 #define FILL(id, name)    kernels_fill_##name,

@@ -4,6 +4,8 @@
 #ifndef KERNELS_BODIES_GGUF_CODES_H
 #define KERNELS_BODIES_GGUF_CODES_H
 
+#include "kernels/bodies/int_digits.h"
+
 /* The bits of `from` in mask, shifted to stand above a nibble. */
 V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
 {

@@ -4,6 +4,8 @@
 #ifndef KERNELS_BODIES_GGUF_STEP_H
 #define KERNELS_BODIES_GGUF_STEP_H
 
+#include "kernels/bodies/gguf_codes.h"
+
 /* Where codes come from: a panel, n_p = 1; or unpacked before (gguf_unpack). */
 typedef enum GgufSource { FROM_PANEL, FROM_BLOCK } GgufSource;
 

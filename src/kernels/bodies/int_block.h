@@ -4,6 +4,8 @@
 #ifndef KERNELS_BODIES_INT_BLOCK_H
 #define KERNELS_BODIES_INT_BLOCK_H
 
+#include "kernels/bodies/int_unpack.h"
+
 /* A register block over one superblock. */
 typedef struct IntTile {
     const char    *w;           /* [n][n_p] vectors                   */

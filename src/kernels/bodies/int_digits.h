@@ -7,6 +7,8 @@
 #ifndef KERNELS_BODIES_INT_DIGITS_H
 #define KERNELS_BODIES_INT_DIGITS_H
 
+#include "kernels/bodies/blocking.h"
+
 /* ---- The structure of the GGUF types --------------------------------------------------------- */
 
 enum {

@@ -4,6 +4,9 @@
 #ifndef KERNELS_BODIES_INT_STREAM_H
 #define KERNELS_BODIES_INT_STREAM_H
 
+#include "quant/codes.h"
+#include "kernels/bodies/int_digits.h"
+
 /* One superblock of one panel for some tokens. */
 typedef struct IntStep {
     const unsigned char *codes;

@@ -3,6 +3,9 @@
 #ifndef KERNELS_BODIES_INT_UNPACK_H
 #define KERNELS_BODIES_INT_UNPACK_H
 
+#include "quant/codes.h"
+#include "kernels/bodies/int_digits.h"
+
 /* 4 k of 16 rows, signed bytes: 64 bytes of them (with i_offset if `offset`), or 128 bytes of
  * words. Returns the next position; vectors are `stride` bytes apart. */
 V_INLINE char *put_bytes(char *out, i512 w, Form f, bool offset, size_t stride)

@@ -306,8 +306,5 @@ V_INLINE void block(const MatmulArgs *a, WeightType type, GatherFn *gather, Tile
             block(a, type, gather_x, tile_any, BLOCK_T);   \
     }
 
-MATMUL(matmul_f32, WT_F32)
-MATMUL(matmul_f16, WT_F16)
-MATMUL(matmul_bf16, WT_BF16)
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef KERNELS_BODIES_MATMUL_GGUF_H
 #define KERNELS_BODIES_MATMUL_GGUF_H
 
-
+#include "kernels/bodies/gguf_step.h"
 
 /* The most tokens of a step: a part and a sum for each, or only a sum if sub-scales are already in
  * the weights. */

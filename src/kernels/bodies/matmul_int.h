@@ -14,16 +14,6 @@
 
 #include "kernels/bodies/int_digits.h"
 
-#include "kernels/bodies/int_unpack.h"
-
-#include "kernels/bodies/int_block.h"
-#include "kernels/bodies/int_stream.h"
-
-#include "kernels/bodies/gguf_codes.h"
-#include "kernels/bodies/gguf_step.h"
-
-#include "kernels/bodies/matmul_gguf.h"
-
 /* One superblock of one panel, of n_p panels: those of q8 and q4, or of the GGUF types. */
 typedef void StreamFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
                       const Slice *x, int p, int s);
@@ -104,29 +94,5 @@ V_INLINE Form stream_form(WeightType type, Integers ints)
     {                                                                                              \
         (a->n_tok <= (most) ? stream_##name##_##ints : block_##name##_##ints)(a);                  \
     }
-
-#define MATMUL_GGUF(ID, name, ...)                                                                 \
-    INT_WAYS(name, WT_##ID, INT8, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)       \
-    static void matmul_int_##name(const IntMatmulArgs *a) { matmul_##name##_INT8(a); }
-
-INT_WAYS(q8, WT_Q8, INT8_BY_32, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)
-INT_WAYS(q8, WT_Q8, INT8, INT_STREAM, stream_superblock, block_superblock)
-INT_WAYS(q8, WT_Q8, INT16, INT_STREAM, stream_superblock, block_superblock)
-INT_WAYS(q4, WT_Q4, INT8, INT_STREAM, stream_superblock, block_superblock)
-INT_WAYS(q4, WT_Q4, INT16, INT_STREAM_TWO, stream_superblock, block_superblock)
-
-static void matmul_int_q8(const IntMatmulArgs *a)
-{
-    (a->ints == INT16        ? matmul_q8_INT16
-     : a->ints == INT8_BY_32 ? matmul_q8_INT8_BY_32
-                             : matmul_q8_INT8)(a);
-}
-
-static void matmul_int_q4(const IntMatmulArgs *a)
-{
-    (a->ints == INT16 ? matmul_q4_INT16 : matmul_q4_INT8)(a);
-}
-
-GGUF_TYPES(MATMUL_GGUF)
 
 #endif

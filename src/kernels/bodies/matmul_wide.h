@@ -4,13 +4,9 @@
 #ifndef KERNELS_BODIES_MATMUL_WIDE_H
 #define KERNELS_BODIES_MATMUL_WIDE_H
 
-#include "quant/codes.h"
-
-#include "kernels/bodies/blocking.h"
-#include "kernels/bodies/int_digits.h"
-#include "kernels/bodies/int_unpack.h"
-
 #include "kernels/bodies/gguf_codes.h"
+#include "kernels/bodies/int_unpack.h"
+#include "kernels/bodies/matmul.h"
 
 _Static_assert((int)K_CHUNK == (int)SUPERBLOCK, "a chunk has one scale");
 

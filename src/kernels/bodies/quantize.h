@@ -3,6 +3,8 @@
 #ifndef KERNELS_BODIES_QUANTIZE_H
 #define KERNELS_BODIES_QUANTIZE_H
 
+#include "kernels/bodies/blocking.h"
+
 V_INLINE f32x16 load_some(const float *x, int i, int n)
 {
     return n - i >= LANES ? v_load(x + i) : v_load_n(x + i, n - i);

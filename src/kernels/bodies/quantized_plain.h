@@ -10,6 +10,8 @@
 
 #include <assert.h>
 
+#include "kernels/bodies/blocking.h"
+
 /* ---- Activations ----------------------------------------------------------------------------- */
 
 /* The largest magnitude. Without the sign, bit patterns of floats have the order of their values;
