@@ -147,7 +147,8 @@ void probs_json(const Choice *c, size_t first, size_t n)
 {
     TextOut *o = &c->job->out;
     json_out(o, "[");
-    for (const SampledToken *t = c->token + first, *end = t + n; n && t < end; t++) {
+    for (size_t k = first; k < first + n; k++) {
+        const SampledToken *t = &c->token[k];
         if (t->ends)
             continue;
         prob_json(o, c->job->server, t->id, t->log_prob);
