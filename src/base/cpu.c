@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <string.h>
 
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #else
