@@ -22,26 +22,10 @@ enum {
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static const struct { TensorRole role; const char *name, *bias; } tensor_names[] = {
-    { ROLE_ATTN_NORM, "norm1_weight", "norm1_bias" },  { ROLE_WQ, "wq", "bq" },
-                { ROLE_WK, "wk", "bk" },
-    { ROLE_WV, "wv", "bv" },                           { ROLE_Q_NORM, "q_norm_weight", NULL },
-    { ROLE_K_NORM, "k_norm_weight", NULL },
-    { ROLE_WO, "wo", "bo" },                           { ROLE_ATTN_POST_NORM, "post_norm1_weight",
-                                                         "post_norm1_bias" },
-    { ROLE_FFN_NORM, "norm2_weight", "norm2_bias" },   { ROLE_W_GATE, "w_gate", "b_gate" },
-    { ROLE_W_UP, "w_up", "b_up" },
-    { ROLE_W_DOWN, "w_down", "b_down" },               { ROLE_FFN_POST_NORM, "post_norm2_weight",
-                                                         "post_norm2_bias" },
-};
-enum { N_NAMES = sizeof tensor_names / sizeof tensor_names[0] };
-
 const char *block_tensor_name(TensorRole role, bool bias)
 {
-    for (int i = 0; i < N_NAMES; i++)
-        if (tensor_names[i].role == role)
-            return bias ? tensor_names[i].bias : tensor_names[i].name;
-    return "";
+    const char *name = tensor_row(role)->block[bias];
+    return name ? name : "";
 }
 
 /* ---- Configs --------------------------------------------------------------------------------- */
@@ -344,12 +328,12 @@ static bool check_given(const BlockInput *in, Error *err)
     int64_t size[3] = { in->n_seqs, in->seq_len, in->config.d_model };
     if (!given(in, "x", 3, size, err) || !given(in, "dy", 3, size, err))
         return false;
-    for (int i = 0; i < 2 * N_NAMES; i++) {
-        const char *name = i % 2 ? tensor_names[i / 2].bias : tensor_names[i / 2].name;
+    for (int i = 0; i < 2 * ROLE_COUNT; i++) {
+        const char *name = block_tensor_name((TensorRole)(i / 2), i % 2);
         bool        has = false, of_model = in->origin == BLOCK_OF_MODEL;
         for (TensorSpec s = tensor_list_start(); !of_model && tensor_list_next(&in->config, &s);)
-            has |= s.layer == 0 && s.role == tensor_names[i / 2].role && s.bias == i % 2;
-        if (name && !has && tensor_find(&in->tensors, name))
+            has |= s.layer == 0 && (int)s.role == i / 2 && s.bias == i % 2;
+        if (*name && !has && tensor_find(&in->tensors, name))
             return fail(err, INPUT,
                         "%s: tensor %s: expected no such tensor, because the block of "
                         "%s has %s",

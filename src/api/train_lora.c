@@ -13,17 +13,20 @@
 
 /* ---- What is trained ------------------------------------------------------------------------- */
 
-static const struct { const char *name; TensorRole role; } targets[] = {
-    { "q", ROLE_WQ }, { "k", ROLE_WK }, { "v", ROLE_WV }, { "o", ROLE_WO },
-    { "gate", ROLE_W_GATE }, { "up", ROLE_W_UP }, { "down", ROLE_W_DOWN },
-};
-enum { TARGETS = sizeof targets / sizeof targets[0], MOST_RANK = 1 << 12 };
+enum { MOST_RANK = 1 << 12 };
+
+/* What a layer's matrix is called as a target; NULL: it cannot be one. */
+static const char *target(int role)
+{
+    const TensorRow *row = tensor_row((TensorRole)role);
+    return row->in_layer ? row->lora : NULL;
+}
 
 static bool add_target(LoraPlan *out, const char *name, size_t n, Error *err)
 {
-    for (int i = 0; i < TARGETS; i++)
-        if (strlen(targets[i].name) == n && memcmp(targets[i].name, name, n) == 0)
-            return out->role[targets[i].role] = true;
+    for (int i = 0; i < ROLE_COUNT; i++)
+        if (target(i) && strlen(target(i)) == n && memcmp(target(i), name, n) == 0)
+            return out->role[i] = true;
     return fail(err, USAGE, "lora targets: expected some of q, k, v, o, gate, up, down, found "
                             "'%.*s'", (int)(n < 40 ? n : 40), name);
 }
@@ -52,10 +55,9 @@ void lora_plan_names(const LoraPlan *lora, char names[LORA_NAMES])
 {
     size_t n = 0;
     names[0] = '\0';
-    for (int i = 0; i < TARGETS; i++)
-        if (lora->role[targets[i].role])
-            n += (size_t)snprintf(names + n, LORA_NAMES - n, "%s%s", n ? "," : "",
-                                  targets[i].name);
+    for (int i = 0; i < ROLE_COUNT; i++)
+        if (lora->role[i])
+            n += (size_t)snprintf(names + n, LORA_NAMES - n, "%s%s", n ? "," : "", target(i));
 }
 
 /* ---- The folder ------------------------------------------------------------------------------ */

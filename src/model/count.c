@@ -35,7 +35,7 @@ static CountPart *find_part(CountPart *part, int *n_parts, const TensorSpec *s)
 /* Add to the numbers of the first block. */
 static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_t bytes)
 {
-    BlockPart part = tensor_row_part(tensor_row(s->role));
+    BlockPart part = tensor_row(s->role)->part;
     *(part == PART_NORMS ? &n->norm_params
           : part == PART_ATTENTION ? &n->attn_params
                                    : &n->ffn_params) += params;

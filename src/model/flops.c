@@ -313,7 +313,7 @@ static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n
     const TensorRow *t = tensor_row(p->role);
     double weights = weight_bytes(n, p->role), wanted = s->tokens * c->experts_used;
     double share   = p->n_tensors == c->n_layers ? 1
-        : tensor_row_part(t) == PART_ATTENTION   ? (double)p->n_tensors / c->n_layers
+        : t->part == PART_ATTENTION            ? (double)p->n_tensors / c->n_layers
         : p->n_tensors == count_moe(c)         ? s->moe
                                                  : s->dense;
     Sizes  used    = *s;

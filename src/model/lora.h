@@ -39,16 +39,7 @@ static inline int lora_input(int number)
 }
 
 /* Can an adapter change the matrix of this role? Not those of experts. */
-static inline bool lora_role(TensorRole role)
-{
-    switch (role) {
-    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO: case ROLE_W_GATE: case ROLE_W_UP:
-    case ROLE_W_DOWN: case ROLE_LM_HEAD:
-        return true;
-    default:
-        return false;
-    }
-}
+static inline bool lora_role(TensorRole role) { return tensor_row(role)->lora != NULL; }
 
 /* A part of an adapter: for the matrix of a spec, A [rank, spec.k] and B [spec.rows, rank]. */
 typedef struct LoraPart {

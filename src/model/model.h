@@ -14,13 +14,6 @@
 /* A stored model bound to layers. Every tensor is found, checked and ready for the
  * kernels. */
 
-/* How ranks divide the rows of a matrix, or the values computed from them (rank_rows.c). RANK_ALL:
- * not at all. RANK_ITEMS: a stack, by its matrices, of which each head has one. The last two: by
- * the heads of the delta rule, and the q, k and v that these read. */
-typedef enum RankCut {
-    RANK_ALL, RANK_PANELS, RANK_HEADS, RANK_KV_HEADS, RANK_ITEMS, RANK_DELTA, RANK_DELTA_QKV
-} RankCut;
-
 /* The panels of a matrix that a rank multiplies: runs, ascending and apart; of a stack, in each of
  * some matrices. */
 enum { OWN_RUNS = 3 };
@@ -85,57 +78,28 @@ typedef struct Embedding {
 /* The weight and bias of a norm; w NULL: the model has no such norm; b NULL: no bias. */
 typedef struct NormVectors { const float *w, *b; } NormVectors;
 
+/* The field of a row of tensor_rows.h, by its kind. */
+#define TENSOR_MAT       Mat
+#define TENSOR_STACK     Mat
+#define TENSOR_HEADS     Mat
+#define TENSOR_NORM      NormVectors
+#define TENSOR_VECTOR    const float *
+#define TENSOR_EMBEDDING Embedding
+#define TENSOR_FIELD(role, field, kind, ...) TENSOR_##kind field;
+
 /* What a model does not have is NULL, or a matrix with rows 0. The widths are those of
- * tensor_list.c. */
-typedef struct Layer {
-    NormVectors  attn_norm;      /* [d_model] */
-    /* [heads*head_dim, d_model], twice [kv_heads*head_dim, d_model], [d_model, heads*head_dim]. */
-    Mat          wq, wk, wv, wo;
-    /* Latent attention: q in two steps, [q_lora, d_model] and [heads*query_dim, q_lora]; stacks of
-     * `heads`: [kv_lora, nope_dim] and [v_dim, kv_lora]; wo reads heads*v_dim, and there is no
-     * wv. */
-    Mat          wq_a, wq_b, w_uk, w_uv;
-    const float *q_a_norm, *latent_norm; /* [q_lora], [kv_lora] */
-    const float *q_norm, *k_norm; /* lengths: QkNorm in config.h */
-    const float *attn_sinks;     /* [heads] */
-    Mat          attn_gate;      /* [heads*head_dim, d_model] */
-    /* Instead of these, in a recurrent layer: all [d_model, d_model]; the weights of the
-     * convolution, [conv_width, conv_taps], and its bias, [d_model] or NULL. */
-    Mat          conv_b, conv_c, conv_x, conv_out;
-    const float *conv, *conv_shift;
-    /* Or those of the gated delta rule: [conv_width, d_model], that is q, k and v; [state_width,
-     * d_model]; twice [delta_heads, d_model]; [d_model, state_width]; the vectors of softplus and
-     * exp, [delta_heads]; the norm of a head, [delta_value_dim]. */
-    Mat          delta_qkv, delta_z, delta_b, delta_a, delta_out;
-    const float *delta_dt, *delta_rate, *delta_norm;
-    NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
-    Mat          w_gate, w_up, w_down; /* twice [d_ff, d_model], [d_model, d_ff] */
-    Mat          router;         /* [n_experts, d_model] */
-    const float *choice_bias;    /* [n_experts] */
-    const float *xielu;          /* [4]: the numbers of the activation xIELU */
-    Mat          expert_gate, expert_up, expert_down; /* stacks of n_experts */
-    Mat          shared_router;  /* [1, d_model] */
-    Mat          shared_gate, shared_up, shared_down;
-    /* Of the MTP layer (config.h, mtp_layers): norms of the next token's embedding and of the
-     * hidden state before it, [d_model, 2 d_model] for both together, and the norm before the
-     * head. */
-    NormVectors  mtp_embed_norm, mtp_state_norm, mtp_final_norm;
-    Mat          mtp_proj;
-} Layer;
+ * tensor_rows.h. */
+typedef struct Layer { TENSORS_OF_LAYER(TENSOR_FIELD) } Layer;
 
 typedef struct Owned { void *data; size_t n_bytes; } Owned;
 
 typedef struct Model {
     Config       cfg;
     Ranks       *ranks;          /* that share it; NULL: it runs alone */
-    Embedding    embed;          /* [vocab_size, d_model] */
-    Embedding    pos_embed;      /* [n_ctx, d_model], if positions are learned */
-    const float *rope_factors;   /* of rope type factors and longrope; else NULL */
+    TENSORS_BEFORE(TENSOR_FIELD)
+    TENSORS_AFTER(TENSOR_FIELD)  /* lm_head tied: the embedding's panels */
     Layer       *layer;          /* [n_layers + mtp_layers] */
     bool         is_mtp;         /* it is the MTP layer of another model (model_mtp) */
-    NormVectors  final_norm;
-    Mat          lm_head;        /* tied: the embedding's panels */
-    Embedding    dense1, dense2; /* [dense1, d_model], [dense2, dense1]: after pooling */
     size_t       weight_bytes;      /* of all weights, as stored */
     size_t       matrix_bytes[WT_COUNT]; /* of all matrices, by type */
     /* Bytes that one decode step reads: all matrices (of the experts, those that one token uses),

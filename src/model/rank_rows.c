@@ -4,26 +4,14 @@
 
 #include <string.h>
 
+/* Of latent attention, all heads read all of wk. A matrix that stays in floats is small: a rank
+ * computes all of it. Tables have panels too: embedding_row finds other rows. */
 RankCut rank_cut(const Config *c, TensorRole role)
 {
-    switch (role) {
-    case ROLE_WQ:
-    case ROLE_WQ_B:
-    case ROLE_ATTN_GATE:     return RANK_HEADS;
-    case ROLE_W_UK:
-    case ROLE_W_UV:          return RANK_ITEMS;
-    case ROLE_WK: /* of latent attention, all heads read all of it */
-    case ROLE_WV:            return c->kv_lora ? RANK_ALL : RANK_KV_HEADS;
-    case ROLE_DELTA_QKV:     return RANK_DELTA_QKV;
-    case ROLE_DELTA_Z:
-    case ROLE_DELTA_B:
-    case ROLE_DELTA_A:       return RANK_DELTA;
-    case ROLE_ROUTER:
-    case ROLE_SHARED_ROUTER:
-    case ROLE_DENSE1:
-    case ROLE_DENSE2:        return RANK_ALL;
-    default:                 return RANK_PANELS; /* tables too: embedding_row finds other rows */
-    }
+    const TensorRow *row = tensor_row(role);
+    if (row->cut == RANK_KV_HEADS && c->kv_lora)
+        return RANK_ALL;
+    return row->cut != RANK_ALL ? row->cut : row->quantized == AS_FLOATS ? RANK_ALL : RANK_PANELS;
 }
 
 /* ---- Heads ----------------------------------------------------------------------------------- */

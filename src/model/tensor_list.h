@@ -6,38 +6,15 @@
 #include "base/progress.h"
 #include "format/tensors.h"
 #include "model/config.h"
+#include "model/tensor_rows.h"
 #include "quant/quant.h"
 
 /* ---- tensor_list.c --------------------------------------------------------------------------- */
 
-/* The tensors of a config, in file order. Only this file knows their names, shapes and order, where
- * each is in memory and what it multiplies: binding, counting, quantizing, planning and all writers
- * of model files go through it. A new tensor is a row of its table, a field of Layer (model.h), a
- * line of runtime/forward.c, and a row of docs/format.md, section Tensors. */
-
-/* One row of the table each, in file order. */
-typedef enum TensorRole {
-    ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
-    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WQ_A, ROLE_Q_A_NORM, ROLE_WQ_B, ROLE_WK, ROLE_LATENT_NORM,
-    ROLE_WV, ROLE_W_UK, ROLE_W_UV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_ATTN_GATE,
-    ROLE_WO,
-    /* Of a recurrent layer. */
-    ROLE_CONV_B, ROLE_CONV_C, ROLE_CONV_X, ROLE_DELTA_QKV, ROLE_DELTA_Z, ROLE_DELTA_B,
-    ROLE_DELTA_A, ROLE_CONV, ROLE_CONV_SHIFT, ROLE_CONV_OUT, ROLE_DELTA_DT, ROLE_DELTA_RATE,
-    ROLE_DELTA_NORM, ROLE_DELTA_OUT,
-    ROLE_ATTN_POST_NORM,
-    ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_XIELU, ROLE_W_DOWN,
-    /* One tensor for all experts of a layer. */
-    ROLE_ROUTER, ROLE_CHOICE_BIAS, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN,
-    /* The expert that every token uses. */
-    ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN,
-    ROLE_FFN_POST_NORM,
-    /* Of the MTP layer, which predicts the token after the next. */
-    ROLE_MTP_EMBED_NORM, ROLE_MTP_STATE_NORM, ROLE_MTP_PROJ, ROLE_MTP_FINAL_NORM,
-    ROLE_FINAL_NORM, ROLE_LM_HEAD,
-    ROLE_DENSE1, ROLE_DENSE2, /* after pooling */
-    ROLE_COUNT
-} TensorRole;
+/* The tensors of a config, in file order. The rows of tensor_rows.h are all that is known of their
+ * names, shapes and order, where each is in memory and what it multiplies: binding, counting,
+ * quantizing, planning, adapters, the readers of other programs' files and all writers of model
+ * files go through them. */
 
 /* The type of a tensor's field in Layer, or in Model (model.h). KIND_STACK: a Mat for all
  * experts; KIND_HEADS: for all heads. */
@@ -79,23 +56,34 @@ typedef enum FlopOp {
  * least q8; floats. */
 typedef enum Quantized { AS_ASKED, AT_LEAST_Q8, AS_FLOATS } Quantized;
 
+/* How ranks divide the rows of a matrix, or the values computed from them (rank_rows.c). RANK_ALL:
+ * not at all. RANK_ITEMS: a stack, by its matrices, of which each head has one. The last two: by
+ * the heads of the delta rule, and the q, k and v that these read. */
+typedef enum RankCut {
+    RANK_ALL, RANK_PANELS, RANK_HEADS, RANK_KV_HEADS, RANK_ITEMS, RANK_DELTA, RANK_DELTA_QKV
+} RankCut;
+
 /* What a role's tensors have in common in every model and layer. */
 typedef struct TensorRow {
     const char *name, *bias_name; /* "wq", "wq_bias" */
     bool        in_layer;
     TensorKind  kind;
     size_t      at;               /* offset in Layer, or in Model               */
+    const char *gguf, *hf;        /* names in other programs' files: tensor_rows.h */
     Input       reads;            /* of a matrix: the vector that it multiplies */
     /* The operation that multiplies it, or norms; OP_COUNT: flops.c has a formula. */
     FlopOp      op;
+    BlockPart   part;
     Quantized   quantized;
+    RankCut     cut;              /* RANK_ALL: rank_cut decides */
+    const char *lora;             /* what adapters call it; NULL: none can change it */
+    const char *block[2];         /* the names of its weight and bias in cases of `tblock block` */
 } TensorRow;
 const TensorRow *tensor_row(TensorRole role);
 static inline bool tensor_row_mat(const TensorRow *r)
 {
     return r->kind == KIND_MAT || r->kind == KIND_STACK || r->kind == KIND_HEADS;
 }
-BlockPart tensor_row_part(const TensorRow *r);
 
 typedef struct TensorSpec {
     char        name[64];    /* "layers.3.wq"                    */

@@ -110,17 +110,13 @@ static void draw_head(TextOut *o, const Info *info)
 
 const char *part_colour(const CountPart *p)
 {
-    switch (p->role) {
-    case ROLE_EMBED:                                         return "embed";
-    case ROLE_LM_HEAD:                                       return "head";
-    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO:
-    case ROLE_WQ_A: case ROLE_WQ_B: case ROLE_W_UK: case ROLE_W_UV:
-    case ROLE_CONV_B: case ROLE_CONV_C: case ROLE_CONV_X: case ROLE_CONV_OUT:
-    case ROLE_ATTN_GATE: case ROLE_DELTA_QKV: case ROLE_DELTA_Z: case ROLE_DELTA_B:
-    case ROLE_DELTA_A: case ROLE_DELTA_OUT: return "proj";
-    case ROLE_W_GATE: case ROLE_W_UP: case ROLE_W_DOWN:      return "ffn";
-    default:                                                 return "other";
-    }
+    FlopOp op = tensor_row(p->role)->op;
+    if (p->role == ROLE_EMBED || p->role == ROLE_LM_HEAD)
+        return p->role == ROLE_EMBED ? "embed" : "head";
+    return op == OP_COUNT                            ? "other"
+        : flop_op_group(op) == GROUP_PROJECTIONS ? "proj"
+        : flop_op_group(op) == GROUP_FFN         ? "ffn"
+                                                 : "other";
 }
 
 static void draw_model_bar(TextOut *o, const Info *info)
@@ -130,7 +126,7 @@ static void draw_model_bar(TextOut *o, const Info *info)
     char         text[6][24];
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)
-            blocks[tensor_row_part(tensor_row(n->part[i].role))] += (double)n->part[i].params;
+            blocks[tensor_row(n->part[i].role)->part] += (double)n->part[i].params;
     PagePiece    piece[] = {
         { "embedding", "embed", (double)n->embed_params, text[0] },
         { "attention", "proj", blocks[PART_ATTENTION], text[1] },

@@ -175,8 +175,9 @@ static bool add_matrix(Peft *x, const TensorSpec *s)
 {
     bool found = false;
     char module[HF_NAME];
-    for (const FamilyTensor *t = hf_family_rows(x->family, s->role); t && t->name && !found; t++)
-        for (int i = 0; i < PREFIXES && t->role == s->role && !found; i++) {
+    for (const FamilyTensor *t = hf_family_rows(x->family, s->role); t && !found;
+         t = hf_family_more(t + 1, s->role))
+        for (int i = 0; i < PREFIXES && !found; i++) {
             const char *begins = prefix(x->family, i);
             if (!begins)
                 continue;
@@ -225,7 +226,7 @@ bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MO
     if (!f)
         return fail(err, INPUT, "lora: expected a model of a family of Hugging Face, found '%s'",
                     c->family);
-    if (!t || !t->name || t->role != s->role || t->lies & ~(unsigned)PAIRS)
+    if (!t || t->lies & ~(unsigned)PAIRS)
         return fail(err, INPUT, "lora targets: %s: expected a matrix that %s stores alone, [rows, "
                                 "columns], found another", tensor_row(s->role)->name, c->family);
     module_name(f->prefix[0], t, s->layer, module);

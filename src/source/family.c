@@ -244,272 +244,6 @@ static const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };
 
-/* ---- Tensors --------------------------------------------------------------------------------- */
-
-#define NO_MORE { ROLE_COUNT, NULL, 0 }
-
-const FamilyTensor family_llama_tensors[] = {
-    { ROLE_EMBED,      "@embed_tokens.weight", 0 },
-    { ROLE_ATTN_NORM,  "@layers.#.input_layernorm.weight", 0 },
-    { ROLE_WQ,         "@layers.#.self_attn.q_proj.weight", 0 },
-    { ROLE_WK,         "@layers.#.self_attn.k_proj.weight", 0 },
-    { ROLE_WV,         "@layers.#.self_attn.v_proj.weight", 0 },
-    { ROLE_WO,         "@layers.#.self_attn.o_proj.weight", 0 },
-    { ROLE_FFN_NORM,   "@layers.#.post_attention_layernorm.weight", 0 },
-    { ROLE_W_GATE,     "@layers.#.mlp.gate_proj.weight", 0 },
-    { ROLE_W_UP,       "@layers.#.mlp.up_proj.weight", 0 },
-    { ROLE_W_DOWN,     "@layers.#.mlp.down_proj.weight", 0 },
-    { ROLE_FINAL_NORM, "@norm.weight", 0 },
-    { ROLE_LM_HEAD,    "lm_head.weight", 0 },
-    { ROLE_LM_HEAD,    "language_model.lm_head.weight", 0 },
-    { ROLE_MTP_EMBED_NORM, "@layers.#.enorm.weight", 0 },
-    { ROLE_MTP_STATE_NORM, "@layers.#.hnorm.weight", 0 },
-    { ROLE_MTP_PROJ,       "@layers.#.eh_proj.weight", 0 },
-    { ROLE_MTP_FINAL_NORM, "@layers.#.shared_head.norm.weight", 0 },
-    { ROLE_DENSE1,    "dense1.linear.weight", 0 },
-    { ROLE_DENSE1,    "score.weight", 0 },
-    { ROLE_DENSE2,    "dense2.linear.weight", 0 },
-    NO_MORE,
-};
-
-#define QK_NORMS(lies)                                                                             \
-    { ROLE_Q_NORM, "@layers.#.self_attn.q_norm.weight", lies },                                    \
-    { ROLE_K_NORM, "@layers.#.self_attn.k_norm.weight", lies }
-#define POST_NORMS                                                                                 \
-    { ROLE_ATTN_POST_NORM, "@layers.#.post_attention_layernorm.weight", 0 },                       \
-    { ROLE_FFN_POST_NORM, "@layers.#.post_feedforward_layernorm.weight", 0 }
-/* q and k whose heads rotate as neighbours. */
-#define PAIRED_QK                                                                                  \
-    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", PAIRS },                                       \
-    { ROLE_WK, "@layers.#.self_attn.k_proj.weight", PAIRS }
-#define FUSED_GATE                                                                                 \
-    { ROLE_W_GATE, "@layers.#.mlp.gate_up_proj.weight", IN_GATE },                                 \
-    { ROLE_W_UP, "@layers.#.mlp.gate_up_proj.weight", IN_UP }
-#define BOTH_NORMS POST_NORMS, { ROLE_FFN_NORM, "@layers.#.pre_feedforward_layernorm.weight", 0 }
-/* Experts one by one, as checkpoints have them, or as transformers 5 holds them: all in one tensor,
- * gate and up in one matrix. */
-#define EXPERTS(gate, up, down)                                                                    \
-    { ROLE_EXPERT_GATE, "@layers.#." gate ".weight", 0 },                                          \
-    { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE },                           \
-    { ROLE_EXPERT_UP, "@layers.#." up ".weight", 0 },                                              \
-        { ROLE_EXPERT_UP, "@layers.#.mlp.experts.gate_up_proj", IN_UP },                           \
-    { ROLE_EXPERT_DOWN, "@layers.#." down ".weight", 0 },                                          \
-    { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj", 0 }
-#define QWEN_EXPERTS                                                                               \
-    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },                                               \
-    EXPERTS("mlp.experts.{e}.gate_proj", "mlp.experts.{e}.up_proj", "mlp.experts.{e}.down_proj")
-
-static const FamilyTensor no_tensors[]    = { NO_MORE };
-static const FamilyTensor qwen3_tensors[] = { QK_NORMS(0), NO_MORE };
-#define QWEN_SHARED                                                                                \
-    QWEN_EXPERTS,                                                                                  \
-    { ROLE_SHARED_ROUTER, "@layers.#.mlp.shared_expert_gate.weight", 0 },                          \
-    { ROLE_SHARED_GATE, "@layers.#.mlp.shared_expert.gate_proj.weight", 0 },                       \
-    { ROLE_SHARED_UP, "@layers.#.mlp.shared_expert.up_proj.weight", 0 },                           \
-    { ROLE_SHARED_DOWN, "@layers.#.mlp.shared_expert.down_proj.weight", 0 }
-static const FamilyTensor qwen2_moe_tensors[] = { QWEN_SHARED, NO_MORE };
-/* The first of two rows are Qwen3-Next's, the others Qwen3.5's. */
-static const FamilyTensor qwen3_next_tensors[] = {
-    QWEN_SHARED, QK_NORMS(0),
-    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", IN_HEAD_Q },
-    { ROLE_ATTN_GATE, "@layers.#.self_attn.q_proj.weight", IN_HEAD_GATE },
-    { ROLE_DELTA_QKV, "@layers.#.linear_attn.in_proj_qkvz.weight", IN_GROUP_QKV },
-    { ROLE_DELTA_QKV, "@layers.#.linear_attn.in_proj_qkv.weight", 0 },
-    { ROLE_DELTA_Z, "@layers.#.linear_attn.in_proj_qkvz.weight", IN_GROUP_Z },
-    { ROLE_DELTA_Z, "@layers.#.linear_attn.in_proj_z.weight", 0 },
-    { ROLE_DELTA_B, "@layers.#.linear_attn.in_proj_ba.weight", IN_GROUP_B },
-    { ROLE_DELTA_B, "@layers.#.linear_attn.in_proj_b.weight", 0 },
-    { ROLE_DELTA_A, "@layers.#.linear_attn.in_proj_ba.weight", IN_GROUP_A },
-    { ROLE_DELTA_A, "@layers.#.linear_attn.in_proj_a.weight", 0 },
-    { ROLE_CONV, "@layers.#.linear_attn.conv1d.weight", 0 },
-    { ROLE_DELTA_DT, "@layers.#.linear_attn.dt_bias", 0 },
-    { ROLE_DELTA_RATE, "@layers.#.linear_attn.A_log", 0 },
-    { ROLE_DELTA_NORM, "@layers.#.linear_attn.norm.weight", 0 },
-    { ROLE_DELTA_OUT, "@layers.#.linear_attn.out_proj.weight", 0 },
-    NO_MORE,
-};
-static const FamilyTensor qwen3_moe_tensors[] = { QWEN_EXPERTS, QK_NORMS(0), NO_MORE };
-static const FamilyTensor mixtral_tensors[] = {
-    { ROLE_ROUTER, "@layers.#.block_sparse_moe.gate.weight", 0 },
-    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },
-    EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3",
-            "block_sparse_moe.experts.{e}.w2"),
-    NO_MORE,
-};
-static const FamilyTensor minimax_m2_tensors[] = {
-    { ROLE_ROUTER, "@layers.#.block_sparse_moe.gate.weight", 0 },
-    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },
-    { ROLE_CHOICE_BIAS, "@layers.#.block_sparse_moe.e_score_correction_bias", 0 },
-    { ROLE_CHOICE_BIAS, "@layers.#.mlp.e_score_correction_bias", 0 },
-    EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3",
-            "block_sparse_moe.experts.{e}.w2"),
-    QK_NORMS(0), NO_MORE,
-};
-#define IN_COLUMNS (TRANSPOSED | IN_TURN)
-static const FamilyTensor gpt_oss_tensors[] = {
-    { ROLE_ATTN_SINKS,  "@layers.#.self_attn.sinks", 0 },
-    { ROLE_ROUTER,      "@layers.#.mlp.router.weight", 0 },
-    { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE | IN_COLUMNS },
-    { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj_blocks", IN_GATE | IN_TURN | IN_MXFP4 },
-    { ROLE_EXPERT_UP,   "@layers.#.mlp.experts.gate_up_proj", IN_UP | IN_COLUMNS },
-    { ROLE_EXPERT_UP,   "@layers.#.mlp.experts.gate_up_proj_blocks", IN_UP | IN_TURN | IN_MXFP4 },
-    { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj", TRANSPOSED },
-    { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj_blocks", IN_MXFP4 },
-    NO_MORE,
-};
-#define SHARED_EXPERTS                                                                             \
-    { ROLE_SHARED_GATE, "@layers.#.mlp.shared_experts.gate_proj.weight", 0 },                      \
-    { ROLE_SHARED_UP, "@layers.#.mlp.shared_experts.up_proj.weight", 0 },                          \
-    { ROLE_SHARED_DOWN, "@layers.#.mlp.shared_experts.down_proj.weight", 0 }
-static const FamilyTensor glm4_moe_tensors[] = {
-    QWEN_EXPERTS, SHARED_EXPERTS, QK_NORMS(0),
-    { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.e_score_correction_bias", 0 }, NO_MORE,
-};
-#define LATENT_ROTATED (PAIRS | ROTATED_LAST)
-static const FamilyTensor deepseek_v3_tensors[] = {
-    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", LATENT_ROTATED },
-    { ROLE_WQ_A, "@layers.#.self_attn.q_a_proj.weight", 0 },
-    { ROLE_Q_A_NORM, "@layers.#.self_attn.q_a_layernorm.weight", 0 },
-    { ROLE_WQ_B, "@layers.#.self_attn.q_b_proj.weight", LATENT_ROTATED },
-    { ROLE_WK, "@layers.#.self_attn.kv_a_proj_with_mqa.weight", LATENT_ROTATED },
-    { ROLE_LATENT_NORM, "@layers.#.self_attn.kv_a_layernorm.weight", 0 },
-    { ROLE_W_UK, "@layers.#.self_attn.kv_b_proj.weight", IN_UK | TRANSPOSED },
-    { ROLE_W_UV, "@layers.#.self_attn.kv_b_proj.weight", IN_UV },
-    QWEN_EXPERTS, SHARED_EXPERTS,
-    { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.e_score_correction_bias", 0 }, NO_MORE,
-};
-static const FamilyTensor ernie4_5_moe_tensors[] = {
-    PAIRED_QK, QWEN_EXPERTS, SHARED_EXPERTS,
-    { ROLE_CHOICE_BIAS, "@layers.#.mlp.moe_statics.e_score_correction_bias", 0 },
-    { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.moe_statics.e_score_correction_bias", 0 }, NO_MORE,
-};
-static const FamilyTensor llama4_tensors[] = {
-    PAIRED_QK,
-    { ROLE_W_GATE, "@layers.#.feed_forward.gate_proj.weight", 0 },
-    { ROLE_W_UP, "@layers.#.feed_forward.up_proj.weight", 0 },
-    { ROLE_W_DOWN, "@layers.#.feed_forward.down_proj.weight", 0 },
-    { ROLE_ROUTER, "@layers.#.feed_forward.router.weight", 0 },
-    { ROLE_EXPERT_GATE, "@layers.#.feed_forward.experts.gate_up_proj", IN_GATE | TRANSPOSED },
-    { ROLE_EXPERT_UP, "@layers.#.feed_forward.experts.gate_up_proj", IN_UP | TRANSPOSED },
-    { ROLE_EXPERT_DOWN, "@layers.#.feed_forward.experts.down_proj", TRANSPOSED },
-    { ROLE_SHARED_GATE, "@layers.#.feed_forward.shared_expert.gate_proj.weight", 0 },
-    { ROLE_SHARED_UP, "@layers.#.feed_forward.shared_expert.up_proj.weight", 0 },
-    { ROLE_SHARED_DOWN, "@layers.#.feed_forward.shared_expert.down_proj.weight", 0 },
-    NO_MORE,
-};
-/* As published, and as transformers 5 calls them. */
-#define GRANITE_EXPERTS                                                                            \
-    { ROLE_ROUTER, "@layers.#.block_sparse_moe.router.layer.weight", 0 },                          \
-    { ROLE_ROUTER, "@layers.#.block_sparse_moe.router.weight", 0 },                                \
-    { ROLE_EXPERT_GATE, "@layers.#.block_sparse_moe.input_linear.weight", IN_GATE },               \
-    { ROLE_EXPERT_GATE, "@layers.#.block_sparse_moe.experts.gate_up_proj", IN_GATE },              \
-    { ROLE_EXPERT_UP, "@layers.#.block_sparse_moe.input_linear.weight", IN_UP },                   \
-    { ROLE_EXPERT_UP, "@layers.#.block_sparse_moe.experts.gate_up_proj", IN_UP },                  \
-    { ROLE_EXPERT_DOWN, "@layers.#.block_sparse_moe.output_linear.weight", 0 },                    \
-    { ROLE_EXPERT_DOWN, "@layers.#.block_sparse_moe.experts.down_proj", 0 }
-static const FamilyTensor granite_swa_tensors[] = {
-    { ROLE_ATTN_SINKS, "@layers.#.self_attn.sinks", 0 }, NO_MORE,
-};
-static const FamilyTensor granite_moe_tensors[]    = { GRANITE_EXPERTS, NO_MORE };
-static const FamilyTensor granite_shared_tensors[] = {
-    GRANITE_EXPERTS,
-    { ROLE_SHARED_GATE, "@layers.#.shared_mlp.input_linear.weight", IN_GATE },
-    { ROLE_SHARED_UP, "@layers.#.shared_mlp.input_linear.weight", IN_UP },
-    { ROLE_SHARED_DOWN, "@layers.#.shared_mlp.output_linear.weight", 0 },
-    NO_MORE,
-};
-static const FamilyTensor phi3_tensors[] = {
-    { ROLE_WQ, "@layers.#.self_attn.qkv_proj.weight", IN_Q },
-    { ROLE_WK, "@layers.#.self_attn.qkv_proj.weight", IN_K },
-    { ROLE_WV, "@layers.#.self_attn.qkv_proj.weight", IN_V },
-    FUSED_GATE,
-    NO_MORE,
-};
-static const FamilyTensor gemma2_tensors[] = { BOTH_NORMS, NO_MORE };
-static const FamilyTensor gemma3_tensors[] = { BOTH_NORMS, QK_NORMS(0), NO_MORE };
-static const FamilyTensor olmo2_tensors[]  = { POST_NORMS, QK_NORMS(0), NO_MORE };
-static const FamilyTensor hunyuan_tensors[] = {
-    { ROLE_Q_NORM, "@layers.#.self_attn.query_layernorm.weight", 0 },
-    { ROLE_K_NORM, "@layers.#.self_attn.key_layernorm.weight", 0 },
-    NO_MORE,
-};
-static const FamilyTensor apertus_tensors[] = {
-    { ROLE_ATTN_NORM, "@layers.#.attention_layernorm.weight", 0 },
-    { ROLE_FFN_NORM, "@layers.#.feedforward_layernorm.weight", 0 },
-    { ROLE_XIELU, "@layers.#.mlp.act_fn.alpha_p", 0 },
-    QK_NORMS(0), NO_MORE,
-};
-static const FamilyTensor cohere_tensors[]  = { PAIRED_QK, QK_NORMS(PAIRS), NO_MORE };
-static const FamilyTensor cohere2_tensors[] = { PAIRED_QK, NO_MORE };
-static const FamilyTensor paired_tensors[] = { PAIRED_QK, NO_MORE };
-static const FamilyTensor glm4_tensors[]   = {
-    PAIRED_QK, FUSED_GATE,
-    { ROLE_ATTN_POST_NORM, "@layers.#.post_self_attn_layernorm.weight", 0 },
-    { ROLE_FFN_POST_NORM, "@layers.#.post_mlp_layernorm.weight", 0 },
-    NO_MORE,
-};
-#define LFM2_TENSORS                                                                               \
-    { ROLE_ATTN_NORM, "@layers.#.operator_norm.weight", 0 },                                       \
-    { ROLE_Q_NORM, "@layers.#.self_attn.q_layernorm.weight", 0 },                                  \
-    { ROLE_K_NORM, "@layers.#.self_attn.k_layernorm.weight", 0 },                                  \
-    { ROLE_WO, "@layers.#.self_attn.out_proj.weight", 0 },                                         \
-    { ROLE_CONV_B, "@layers.#.conv.in_proj.weight", IN_B },                                        \
-    { ROLE_CONV_C, "@layers.#.conv.in_proj.weight", IN_C },                                        \
-    { ROLE_CONV_X, "@layers.#.conv.in_proj.weight", IN_X },                                        \
-    { ROLE_CONV, "@layers.#.conv.conv.weight", 0 },                                                \
-    { ROLE_CONV_SHIFT, "@layers.#.conv.conv.bias", 0 },                                            \
-    { ROLE_CONV_OUT, "@layers.#.conv.out_proj.weight", 0 },                                        \
-    { ROLE_FFN_NORM, "@layers.#.ffn_norm.weight", 0 },                                             \
-    { ROLE_W_GATE, "@layers.#.feed_forward.w1.weight", 0 },                                        \
-    { ROLE_W_UP, "@layers.#.feed_forward.w3.weight", 0 },                                          \
-    { ROLE_W_DOWN, "@layers.#.feed_forward.w2.weight", 0 },                                        \
-    { ROLE_FINAL_NORM, "@embedding_norm.weight", 0 }
-static const FamilyTensor lfm2_tensors[]     = { LFM2_TENSORS, NO_MORE };
-static const FamilyTensor lfm2_moe_tensors[] = {
-    LFM2_TENSORS,
-    { ROLE_ROUTER, "@layers.#.feed_forward.gate.weight", 0 },
-    { ROLE_CHOICE_BIAS, "@layers.#.feed_forward.expert_bias", 0 },
-    { ROLE_EXPERT_GATE, "@layers.#.feed_forward.experts.{e}.w1.weight", 0 },
-    { ROLE_EXPERT_GATE, "@layers.#.feed_forward.experts.gate_up_proj", IN_GATE },
-    { ROLE_EXPERT_UP, "@layers.#.feed_forward.experts.{e}.w3.weight", 0 },
-    { ROLE_EXPERT_UP, "@layers.#.feed_forward.experts.gate_up_proj", IN_UP },
-    { ROLE_EXPERT_DOWN, "@layers.#.feed_forward.experts.{e}.w2.weight", 0 },
-    { ROLE_EXPERT_DOWN, "@layers.#.feed_forward.experts.down_proj", 0 },
-    NO_MORE,
-};
-static const FamilyTensor stablelm_tensors[] = {
-    { ROLE_Q_NORM, "@layers.#.self_attn.q_layernorm.norms.{h}.weight", 0 },
-    { ROLE_K_NORM, "@layers.#.self_attn.k_layernorm.norms.{h}.weight", 0 },
-    NO_MORE,
-};
-static const FamilyTensor gpt2_tensors[] = {
-    { ROLE_EMBED,      "@wte.weight", 0 },
-    { ROLE_POS_EMBED,  "@wpe.weight", 0 },
-    { ROLE_ATTN_NORM,  "@h.#.ln_1.weight", 0 },
-    { ROLE_WQ,         "@h.#.attn.c_attn.weight", IN_Q | TRANSPOSED },
-    { ROLE_WK,         "@h.#.attn.c_attn.weight", IN_K | TRANSPOSED },
-    { ROLE_WV,         "@h.#.attn.c_attn.weight", IN_V | TRANSPOSED },
-    { ROLE_WO,         "@h.#.attn.c_proj.weight", TRANSPOSED },
-    { ROLE_FFN_NORM,   "@h.#.ln_2.weight", 0 },
-    { ROLE_W_UP,       "@h.#.mlp.c_fc.weight", TRANSPOSED },
-    { ROLE_W_DOWN,     "@h.#.mlp.c_proj.weight", TRANSPOSED },
-    { ROLE_FINAL_NORM, "@ln_f.weight", 0 },
-    NO_MORE,
-};
-static const FamilyTensor neox_tensors[] = {
-    { ROLE_EMBED,      "@embed_in.weight", 0 },
-    { ROLE_WQ,         "@layers.#.attention.query_key_value.weight", IN_Q | BY_HEAD },
-    { ROLE_WK,         "@layers.#.attention.query_key_value.weight", IN_K | BY_HEAD },
-    { ROLE_WV,         "@layers.#.attention.query_key_value.weight", IN_V | BY_HEAD },
-    { ROLE_WO,         "@layers.#.attention.dense.weight", 0 },
-    { ROLE_W_UP,       "@layers.#.mlp.dense_h_to_4h.weight", 0 },
-    { ROLE_W_DOWN,     "@layers.#.mlp.dense_4h_to_h.weight", 0 },
-    { ROLE_FINAL_NORM, "@final_layer_norm.weight", 0 },
-    { ROLE_LM_HEAD,    "embed_out.weight", 0 },
-    { ROLE_LM_HEAD,    "lm_head.weight", 0 },
-    NO_MORE,
-};
-
 /* ---- Families -------------------------------------------------------------------------------- */
 
 #define ON(key, default_, parts)                 { .name = key, .absent = default_, .has = parts }
@@ -531,7 +265,7 @@ static const FamilyTensor neox_tensors[] = {
 #define ALL_ROPES \
     (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN                  \
      | 1u << ROPE_LONGROPE | 1u << ROPE_DYNAMIC)
-#define INV_FREQ .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
+#define INV_FREQ .unused = { TENSOR_ATTN "rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
 #define LLAMA_NAMES(act_, theta_, types)                                                           \
     .act_keys = { "hidden_act" }, .act = act_, .theta = theta_, .theta_keys = "rope_theta",        \
     .rope_types = types,                                                                           \
@@ -549,7 +283,7 @@ static const FamilyTensor neox_tensors[] = {
     .theta_keys = "rope_theta", .rope_types = ALL_ROPES, .rotary = 0.25,                           \
     .rotary_keys = "partial_rotary_factor", .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS },       \
     .prefix = { "model.", "language_model.model.", "model.language_model." },                      \
-    .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq", "mtp.*" },      \
+    .unused = { TENSOR_ATTN "rotary_emb.inv_freq", "@rotary_emb.inv_freq", "mtp.*" },              \
     .fixed = { { "attn_output_gate", "true" }, { "mamba_ssm_dtype" }, { "mtp_num_hidden_layers" }, \
                { "mtp_use_dedicated_embeddings" } },                                               \
     .bos = -1, .eos = -1
@@ -595,18 +329,18 @@ const Family families[] = {
     { .name = "qwen2_5_vl_text", .architecture = { "Qwen2_5_VLTextModel" }, .keys = qwen2_vl_keys,
       .tensors = no_tensors, QWEN2_VL },
     { .name = "qwen3", .architecture = { "Qwen3ForCausalLM" }, .keys = qwen3_keys,
-      .tensors = qwen3_tensors, LLAMA_LINE,
+      .tensors = no_tensors, LLAMA_LINE,
       .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_LAST,
       .window_absent = 4096, .bos = -1, .eos = -1 },
     { .name = "qwen3_vl_text", .architecture = { "Qwen3VLTextModel" }, .keys = qwen3_vl_keys,
-      .tensors = qwen3_tensors, LLAMA_ROPE(500000, ALL_ROPES), .has = TAKES_MROPE,
+      .tensors = no_tensors, LLAMA_ROPE(500000, ALL_ROPES), .has = TAKES_MROPE,
       .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .bos = -1, .eos = -1 },
     { .name = "qwen2_moe", .architecture = { "Qwen2MoeForCausalLM" }, .keys = qwen2_moe_keys,
       .tensors = qwen2_moe_tensors,
       LLAMA_LINE, .has = HAS_SHARED_ROUTER, .flags = { ON("qkv_bias", true, HAS_QKV_BIAS) },
       .window = WINDOW_NAMED, .window_absent = 4096, .bos = -1, .eos = -1 },
     { .name = "qwen3_moe", .architecture = { "Qwen3MoeForCausalLM" }, .keys = qwen3_moe_keys,
-      .tensors = qwen3_moe_tensors,
+      .tensors = no_tensors,
       LLAMA_LINE, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_NAMED,
       .window_absent = 4096, .bos = -1, .eos = -1 },
     { .name = "mixtral", .architecture = { "MixtralForCausalLM" }, .keys = mixtral_keys,
@@ -631,18 +365,18 @@ const Family families[] = {
     { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM",
                                                "Gemma3ForConditionalGeneration" },
     .keys = gemma3_keys,
-      .tensors = gemma3_tensors, GEMMA_LINE(TAKES_BOTH_WAYS),
+      .tensors = gemma2_tensors, GEMMA_LINE(TAKES_BOTH_WAYS),
       .placement = PLACE_BOTH, .qk_norm = QK_HEAD, .theta = 1e6, .theta_window = 10000,
       .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .window = WINDOW_EVERY,
       .window_every = 6,
       .window_absent = 4096, .prefix = { "model.", "language_model.model.",
                                          "model.language_model." } },
     { .name = "olmo2", .architecture = { "Olmo2ForCausalLM" }, .keys = olmo2_keys,
-      .tensors = olmo2_tensors, LLAMA_LINE,
+      .tensors = no_tensors, LLAMA_LINE,
       .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1,
       .eos = 50279 },
     { .name = "olmo3", .architecture = { "Olmo3ForCausalLM" }, .keys = olmo2_keys,
-      .tensors = olmo2_tensors, LLAMA_ROPE(500000, ALL_ROPES), .window_unscaled = true,
+      .tensors = no_tensors, LLAMA_ROPE(500000, ALL_ROPES), .window_unscaled = true,
       .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS },
       .window = WINDOW_EVERY, .window_every = 4, .window_absent = 4096, .bos = -1, .eos = 50279 },
     { .name = "smollm3", .architecture = { "SmolLM3ForCausalLM" }, .keys = smollm3_keys,
@@ -650,7 +384,7 @@ const Family families[] = {
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .window = WINDOW_UNROTATED, .bos = 128000,
       .eos = 128001 },
     { .name = "exaone4", .architecture = { "Exaone4ForCausalLM" }, .keys = exaone4_keys,
-      .tensors = olmo2_tensors, LLAMA_LINE, .rope_rule = ROPE_WINDOWED,
+      .tensors = no_tensors, LLAMA_LINE, .rope_rule = ROPE_WINDOWED,
       .placement = PLACE_OUTPUT, .qk_norm = QK_HEAD,
       .window = WINDOW_EVERY, .window_every = 4, .window_absent = 4096, .eos = 2 },
     { .name = "hunyuan_v1_dense", .architecture = { "HunYuanDenseV1ForCausalLM" },
@@ -692,7 +426,7 @@ const Family families[] = {
       .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
     { .name = "granite_swa", .architecture = { "GraniteSWAForCausalLM" },
-      .keys = granite_swa_keys, .tensors = granite_swa_tensors, LLAMA_LINE, .has = HAS_SINKS,
+      .keys = granite_swa_keys, .tensors = no_tensors, LLAMA_LINE, .has = HAS_SINKS,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .rope_rule = ROPE_THETAS,
       .window = WINDOW_BUT_FIRST, .window_every = 4, .window_absent = 128, .bos = 100257,
       .eos = 100257 },
@@ -713,7 +447,7 @@ const Family families[] = {
       .tensors = paired_tensors, LLAMA_ROPE(100000, ALL_ROPES),
       .flags = { ON("attention_bias", false, HAS_QKV_BIAS), MLP_BIAS }, .bos = 1, .eos = 2 },
     { .name = "olmoe", .architecture = { "OlmoeForCausalLM" }, .keys = olmoe_keys,
-      .tensors = qwen3_moe_tensors, LLAMA_LINE,
+      .tensors = no_tensors, LLAMA_LINE,
       .has = EXPERTS_AS_WIDE, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1,
       .eos = 50279 },
     { .name = "minimax_m2", .architecture = { "MiniMaxM2ForCausalLM" }, .keys = minimax_m2_keys,
@@ -733,7 +467,7 @@ const Family families[] = {
       .window = WINDOW_EVERY, .window_every = 2, .window_absent = 128, .bos = -1, .eos = -1,
       .fixed = { { "initial_context_length" } } },
     { .name = "glm4_moe", .architecture = { "Glm4MoeForCausalLM" }, .keys = glm4_moe_keys,
-      .tensors = glm4_moe_tensors, LLAMA_LINE,
+      .tensors = no_tensors, LLAMA_LINE,
       .has = HAS_CHOICE_BIAS | SIGMOID_ROUTER | SHARED_COUNTED, .renormalize_min = 1e-20,
       .flags = { ON("attention_bias", false, HAS_QKV_BIAS),
                  WORD("use_qk_norm", false, qk_norm, QK_HEAD, QK_NONE) },
@@ -763,7 +497,7 @@ const Family families[] = {
       .moe = { .first = "moe_layer_start_index", .last = "moe_layer_end_index",
                .step = "moe_layer_interval", .first_absent = 1 },
       .bos = 1, .eos = 2, .prefix = { "model." },
-      .unused = { "@mtp_*", "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
+      .unused = { "@mtp_*", TENSOR_ATTN "rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
       .fixed = { { "use_bias", "false" }, { "moe_capacity" }, { "num_nextn_predict_layers" },
                  { "moe_gate", "\"topk\"" }, { "moe_gate_act", "\"softmax\"" },
                  { "moe_use_aux_free", "true" } } },
@@ -788,7 +522,7 @@ const Family families[] = {
       .flags = { ATTENTION_BIAS, WORD("use_qk_norm", false, qk_norm, QK_HEADS, QK_NONE) }, .bos = 5,
       .eos = 255001 },
     { .name = "cohere2", .architecture = { "Cohere2ForCausalLM" }, .keys = cohere_keys,
-      .tensors = cohere2_tensors, LLAMA_LINE, .norm = NORM_LAYER, .placement = PLACE_PARALLEL,
+      .tensors = paired_tensors, LLAMA_LINE, .norm = NORM_LAYER, .placement = PLACE_PARALLEL,
       .flags = { ATTENTION_BIAS }, .rope_rule = ROPE_WINDOWED, .window = WINDOW_EVERY,
       .window_every = 4, .window_absent = 4096, .window_needed = true, .bos = 5, .eos = 255001,
       .fixed = { { "layer_switch", "4" },
@@ -822,8 +556,8 @@ const Family families[] = {
       .theta_keys = "rotary_emb_base|rope_theta", .rotary = 0.25,
       .rotary_keys = "rotary_pct|partial_rotary_factor", .rope_types = ALL_ROPES, .eos = 2,
       .prefix = { "gpt_neox." },
-      .unused = { "@layers.#.attention.bias", "@layers.#.attention.masked_bias",
-                  "@layers.#.attention.rotary_emb.inv_freq" } },
+      .unused = { TENSOR_LAYER "attention.bias", TENSOR_LAYER "attention.masked_bias",
+                  TENSOR_LAYER "attention.rotary_emb.inv_freq" } },
     { 0 },
 };
 

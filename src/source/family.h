@@ -58,9 +58,9 @@ enum {
  * rows, the folder has one of them. */
 typedef struct FamilyTensor {
     TensorRole  role;
-    const char *name;       /* NULL ends */
+    const char *name;       /* NULL: none of its own */
     unsigned    lies;
-} FamilyTensor;
+} FamilyTensor;             /* role ROLE_COUNT ends */
 
 /* Parts of a config that are on or off, for Family.has and for flags of config.json. */
 enum {
@@ -137,7 +137,7 @@ typedef struct Family {
     const char         *name, *architecture[2];
     /* replace the rows of family_llama_keys for the same field */
     const FamilyKey    *keys;
-    /* replace the rows of family_llama_tensors for the same role */
+    /* replace the rows of family_usual_tensors for the same role */
     const FamilyTensor *tensors;
     unsigned            has;
     Norm                norm;
@@ -182,7 +182,15 @@ typedef struct Family {
 
 extern const Family       families[];            /* name NULL ends */
 extern const FamilyKey    family_llama_keys[];
-extern const FamilyTensor family_llama_tensors[];
+/* The names of model/tensor_rows.h, and more. */
+extern const FamilyTensor family_usual_tensors[];
+/* family_tensors.c */
+extern const FamilyTensor no_tensors[], qwen2_moe_tensors[], qwen3_next_tensors[],
+    mixtral_tensors[], minimax_m2_tensors[], gpt_oss_tensors[], deepseek_v3_tensors[],
+    ernie4_5_moe_tensors[], llama4_tensors[], granite_moe_tensors[], granite_shared_tensors[],
+    phi3_tensors[], gemma2_tensors[], hunyuan_tensors[], apertus_tensors[], cohere_tensors[],
+    paired_tensors[], glm4_tensors[], lfm2_tensors[], lfm2_moe_tensors[], stablelm_tensors[],
+    gpt2_tensors[], neox_tensors[];
 
 /* Find a family by model_type, or by architecture if that is NULL. NULL: unknown. */
 const Family *family_find(const char *model_type, const char *architecture);

@@ -23,64 +23,6 @@ bool gguf_is(const unsigned char *head, size_t n)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static const char *const names[ROLE_COUNT] = {
-    [ROLE_EMBED] = "token_embd",
-    [ROLE_POS_EMBED] = "position_embd",
-    [ROLE_ROPE_FACTORS] = "rope_freqs",
-    [ROLE_ATTN_NORM] = "attn_norm",
-    [ROLE_WQ] = "attn_q",
-    [ROLE_WQ_A] = "attn_q_a",
-    [ROLE_Q_A_NORM] = "attn_q_a_norm",
-    [ROLE_WQ_B] = "attn_q_b",
-    [ROLE_WK] = "attn_k",
-    [ROLE_LATENT_NORM] = "attn_kv_a_norm",
-    [ROLE_W_UK] = "attn_k_b",
-    [ROLE_W_UV] = "attn_v_b",
-    [ROLE_WV] = "attn_v",
-    [ROLE_Q_NORM] = "attn_q_norm",
-    [ROLE_K_NORM] = "attn_k_norm",
-    [ROLE_ATTN_SINKS] = "attn_sinks",
-    [ROLE_CONV_B] = "shortconv.in_proj",
-    [ROLE_CONV_C] = "shortconv.in_proj",
-    [ROLE_CONV_X] = "shortconv.in_proj",
-    [ROLE_CONV] = "shortconv.conv",
-    [ROLE_CONV_SHIFT] = "shortconv.conv",
-    [ROLE_CONV_OUT] = "shortconv.out_proj",
-    [ROLE_ATTN_GATE] = "attn_q",
-    [ROLE_DELTA_QKV] = "attn_qkv",
-    [ROLE_DELTA_Z] = "attn_gate",
-    [ROLE_DELTA_B] = "ssm_ba",
-    [ROLE_DELTA_A] = "ssm_ba",
-    [ROLE_DELTA_DT] = "ssm_dt",
-    [ROLE_DELTA_RATE] = "ssm_a",
-    [ROLE_DELTA_NORM] = "ssm_norm",
-    [ROLE_DELTA_OUT] = "ssm_out",
-    [ROLE_WO] = "attn_output",
-    [ROLE_ATTN_POST_NORM] = "post_attention_norm",
-    [ROLE_FFN_NORM] = "ffn_norm",
-    [ROLE_W_GATE] = "ffn_gate",
-    [ROLE_W_UP] = "ffn_up",
-    [ROLE_W_DOWN] = "ffn_down",
-    [ROLE_ROUTER] = "ffn_gate_inp",
-    [ROLE_CHOICE_BIAS] = "exp_probs_b",
-    [ROLE_EXPERT_GATE] = "ffn_gate_exps",
-    [ROLE_EXPERT_UP] = "ffn_up_exps",
-    [ROLE_EXPERT_DOWN] = "ffn_down_exps",
-    [ROLE_SHARED_ROUTER] = "ffn_gate_inp_shexp",
-    [ROLE_SHARED_GATE] = "ffn_gate_shexp",
-    [ROLE_SHARED_UP] = "ffn_up_shexp",
-    [ROLE_SHARED_DOWN] = "ffn_down_shexp",
-    [ROLE_FFN_POST_NORM] = "post_ffw_norm",
-    [ROLE_MTP_EMBED_NORM] = "nextn.enorm",
-    [ROLE_MTP_STATE_NORM] = "nextn.hnorm",
-    [ROLE_MTP_PROJ] = "nextn.eh_proj",
-    [ROLE_MTP_FINAL_NORM] = "nextn.shared_head_norm",
-    [ROLE_FINAL_NORM] = "output_norm",
-    [ROLE_LM_HEAD] = "output",
-    [ROLE_DENSE1] = "dense_2",
-    [ROLE_DENSE2] = "dense_3",
-};
-
 enum { NAME_MAX_BYTES = 80 };
 
 /* The state of binding. */
@@ -94,11 +36,8 @@ typedef struct GgufBinder {
 
 static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, char *name)
 {
-    const char *end = s->role == ROLE_DELTA_RATE ? ""
-        : s->bias || s->role == ROLE_CHOICE_BIAS || s->role == ROLE_CONV_SHIFT
-            || s->role == ROLE_DELTA_DT
-        ? ".bias"
-        : ".weight";
+    const char *end = *base == '=' ? "" : s->bias ? ".bias" : ".weight";
+    base += *base == '=';
     if (s->layer < 0)
         snprintf(name, NAME_MAX_BYTES, "%s%s%s", base, end, b->part);
     else
@@ -156,7 +95,7 @@ static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
     size_t        q = (size_t)c->heads * (size_t)c->head_dim,
            kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
     char          own[NAME_MAX_BYTES];
-    const char   *usual = gguf_arch_name(b->arch, s->role, names[s->role]);
+    const char   *usual = gguf_arch_name(b->arch, s->role, tensor_row(s->role)->gguf);
     GgufPlace     p = { .t = find(b, s, usual, name),
                             .rows = (size_t)s->stack * (size_t)s->rows };
     if (s->role == ROLE_CONV && c->delta_heads > 0)
@@ -172,7 +111,7 @@ static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
                              : s->role == ROLE_WK ? (int)q
                                                   : (int)(q + kv),
                          q + 2 * kv, 0 };
-    else if (gate && !p.t && (p.t = find(b, s, names[ROLE_W_UP], own)) != NULL)
+    else if (gate && !p.t && (p.t = find(b, s, tensor_row(ROLE_W_UP)->gguf, own)) != NULL)
         p = both_halves(p.t, ff) ? (GgufPlace){ p.t, 0, 2 * ff, 0 } : (GgufPlace){ 0 };
     else if (up && p.t && both_halves(p.t, ff) && config_gated(c))
         p = (GgufPlace){ p.t, (int)ff, 2 * ff, 0 };
@@ -374,7 +313,7 @@ static bool keep_next(GgufBinder *b)
     bool       there = b->s->next_layers == 1 && c->n_experts > 0 && !c->headless
         && (gguf_arch_of(b->arch, "glm4_moe") || gguf_arch_of(b->arch, "deepseek_v3"));
     for (int role = ROLE_MTP_EMBED_NORM; there && role <= ROLE_MTP_FINAL_NORM; role++)
-        there = find(b, &s, names[role], name) != NULL;
+        there = find(b, &s, tensor_row((TensorRole)role)->gguf, name) != NULL;
     c->mtp_layers = there;
     return config_check(c, b->s->path, b->err);
 }

@@ -151,8 +151,10 @@ enum { HF_NAME = 160 };
 void hf_tensor_name(const char *prefix, const char *pattern, int layer, int number, bool bias,
                     char out[HF_NAME]);
 
-/* The first row of the table for a role: the family's own, or Llama's. */
+/* The first row of the table for a role: the family's own, or the usual one; NULL: none. */
 const FamilyTensor *hf_family_rows(const Family *f, TensorRole role);
+/* The next one, from t on; NULL: none. */
+const FamilyTensor *hf_family_more(const FamilyTensor *t, TensorRole role);
 
 /* Where our rows begin in the file's matrix (r->base, unit, stride). Returns how many rows the
  * file's matrix has. */

@@ -113,13 +113,15 @@ static void fill_in(const HfBinder *b, const char *pattern, int layer, int numbe
 
 const FamilyTensor *hf_family_rows(const Family *f, TensorRole role)
 {
-    for (const FamilyTensor *t = f->tensors; t->name; t++)
-        if (t->role == role)
-            return t;
-    for (const FamilyTensor *t = family_llama_tensors; t->name; t++)
-        if (t->role == role)
-            return t;
-    return NULL;
+    const FamilyTensor *own = hf_family_more(f->tensors, role);
+    return own ? own : hf_family_more(family_usual_tensors, role);
+}
+
+const FamilyTensor *hf_family_more(const FamilyTensor *t, TensorRole role)
+{
+    while (t->role != ROLE_COUNT && !(t->role == role && t->name))
+        t++;
+    return t->role == ROLE_COUNT ? NULL : t;
 }
 
 /* The row whose tensor exists, or the first row. */
@@ -127,9 +129,9 @@ static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
 {
     const FamilyTensor *first = hf_family_rows(b->h->family, s->role);
     char                name[NAME_BYTES];
-    for (const FamilyTensor *t = first; t && t->name; t++) {
+    for (const FamilyTensor *t = first; t; t = hf_family_more(t + 1, s->role)) {
         fill_in(b, t->name, s->layer, 0, s->bias, name);
-        if (t->role == s->role && (find(b, name) || find_codes(b, name)))
+        if (find(b, name) || find_codes(b, name))
             return t;
     }
     return first;
@@ -684,7 +686,7 @@ static bool check_rest(HfBinder *b)
     const NamedTensor *first   = NULL;
     for (const FamilyTensor *t = b->c->tied_embeddings ? hf_family_rows(b->h->family, ROLE_LM_HEAD)
                                                        : NULL;
-         t && t->name && t->role == ROLE_LM_HEAD; t++) {
+         t; t = hf_family_more(t + 1, ROLE_LM_HEAD)) {
         NamedTensor *head = find(b, t->name);
         if (head && !check_head(b, head))
             return false;
@@ -700,8 +702,8 @@ static bool check_rest(HfBinder *b)
 static bool stores_head(const HfBinder *b)
 {
     bool there = false;
-    for (const FamilyTensor *t = hf_family_rows(b->h->family, ROLE_LM_HEAD);
-         t && t->name && t->role == ROLE_LM_HEAD; t++)
+    for (const FamilyTensor *t = hf_family_rows(b->h->family, ROLE_LM_HEAD); t;
+         t = hf_family_more(t + 1, ROLE_LM_HEAD))
         there |= find(b, t->name) != NULL;
     return there;
 }
@@ -711,12 +713,10 @@ static bool stores_head(const HfBinder *b)
  * are left out. */
 static bool keep_next(HfBinder *b, Config *c)
 {
-    static const TensorRole roles[] = { ROLE_MTP_EMBED_NORM, ROLE_MTP_STATE_NORM, ROLE_MTP_PROJ,
-                                        ROLE_MTP_FINAL_NORM };
     bool there = b->s->next_layers == 1 && c->n_experts > 0 && !c->headless;
     char name[NAME_BYTES];
-    for (size_t i = 0; there && i < sizeof roles / sizeof *roles; i++) {
-        fill_in(b, hf_family_rows(b->h->family, roles[i])->name, c->n_layers, 0, false, name);
+    for (TensorRole i = ROLE_MTP_EMBED_NORM; there && i <= ROLE_MTP_FINAL_NORM; i++) {
+        fill_in(b, hf_family_rows(b->h->family, i)->name, c->n_layers, 0, false, name);
         there = find(b, name) || find_codes(b, name);
     }
     c->mtp_layers = there;

@@ -29,26 +29,13 @@ typedef struct BlockShape {
  * and U [rank, rows]: W x + b + lora_scale * U^T (A x). */
 typedef struct Weight { float *w, *b, *a, *u; } Weight;
 
-/* The tensors of a block, by name and by role. */
-enum { BLOCK_ROLES = ROLE_FFN_POST_NORM - ROLE_ATTN_NORM + 1 };
+/* The tensors of a block, by name and by role, in the order of the roles. train_supported rejects
+ * configs with those that the block does not read. */
+#define BLOCK_FIELD(role, field, ...) Weight field;
+enum { BLOCK_ROLES = ROLE_FINAL_NORM - ROLE_ATTN_NORM };
 typedef union BlockWeights {
-    struct {                                     /* in the order of the roles */
-        Weight attn_norm;                        /* before attention, or of the sum (POST) */
-        /* wq_a to wq_b, latent_norm, w_uk, w_uv NULL: as experts */
-        Weight wq, wq_a, q_a_norm, wq_b, wk, latent_norm, wv, w_uk, w_uv, q_norm, k_norm;
-        Weight attn_sinks, attn_gate, wo;        /* attn_gate NULL: train_supported rejects */
-        /* NULL: train_supported rejects */
-        Weight conv_b, conv_c, conv_x, delta_qkv, delta_z, delta_b, delta_a, conv, conv_shift;
-        Weight conv_out, delta_dt, delta_rate, delta_norm, delta_out;
-        Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
-        Weight ffn_norm, w_gate, w_up, xielu, w_down; /* xielu NULL: as experts */
-        /* NULL: train_supported rejects */
-        Weight router, choice_bias, expert_gate, expert_up, expert_down;
-        /* experts: no backward pass yet */
-        Weight shared_router, shared_gate, shared_up, shared_down;
-        Weight ffn_post_norm;
-    };
-    Weight of[BLOCK_ROLES];                      /* from ROLE_ATTN_NORM on                   */
+    struct { TENSORS_OF_LAYER(BLOCK_FIELD) };
+    Weight of[BLOCK_ROLES];                      /* from ROLE_ATTN_NORM on */
 } BlockWeights;
 _Static_assert(sizeof(BlockWeights) == BLOCK_ROLES * sizeof(Weight), "a field for each role");
 
