@@ -91,7 +91,7 @@ static void act_formula(const BlockLab *lab, char *buf, size_t n)
 {
     bool tanh = lab->shape.ffn == FFN_GEGLU || lab->shape.ffn == FFN_GELU_TANH;
     snprintf(buf, n, config_gated(&lab->config) ? "%s%s(g) * u" : "%s%s(u)",
-             config_act(&lab->config), tanh ? "tanh" : "");
+             ffn_activations[lab->config.ffn].name, tanh ? "tanh" : "");
 }
 
 static void product_formula(const BlockLab *lab, const char *w, const char *x, const char *bias,

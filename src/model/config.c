@@ -451,21 +451,6 @@ double config_attn_scale(const Config *c)
 {
     return c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)config_query_dim(c));
 }
-bool config_gated(const Config *c)
-{
-    return c->ffn == FFN_SWIGLU || c->ffn == FFN_GEGLU || c->ffn == FFN_GEGLU_ERF;
-}
-
-const char *config_act(const Config *c)
-{
-    switch (c->ffn) {
-    case FFN_SWIGLU: return "SiLU";
-    case FFN_RELU:   return "ReLU";
-    case FFN_RELU2:  return "ReLU^2";
-    case FFN_XIELU:  return "xIELU";
-    default:         return "GELU";
-    }
-}
 
 /* ---- Rotary frequencies ---------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "model/activations.h"
 
 typedef enum Norm          { NORM_RMS, NORM_LAYER } Norm;
 
@@ -22,18 +23,6 @@ typedef enum NormPlacement {
     PLACE_OUTPUT
 } NormPlacement;
 
-/* GEGLU and GELU_TANH take the tanh form of GELU, GELU and GEGLU_ERF the exact one. RELU2 is ReLU
- * squared. XIELU has four numbers in each layer. */
-typedef enum FfnKind       {
-    FFN_SWIGLU,
-    FFN_GEGLU,
-    FFN_GELU,
-    FFN_RELU,
-    FFN_GELU_TANH,
-    FFN_GEGLU_ERF,
-    FFN_RELU2,
-    FFN_XIELU
-} FfnKind;
 typedef enum Positions     { POS_ROPE, POS_LEARNED } Positions;
 typedef enum RopeType {
     ROPE_DEFAULT,
@@ -218,9 +207,7 @@ int config_value_dim(const Config *c);
 /* Vectors cached per position and KV head: 2, K and V, or 1 that is both. */
 int config_kv_vectors(const Config *c);
 
-/* Does the feed-forward have a gate (SwiGLU, GEGLU)? The name of its activation. */
-bool        config_gated(const Config *c);
-const char *config_act(const Config *c);
+static inline bool config_gated(const Config *c) { return ffn_gated(c->ffn); }
 
 /* Do the frequencies depend on a length? */
 bool config_rope_length(const Config *c);

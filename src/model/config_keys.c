@@ -7,8 +7,13 @@
 static const char *const norm_words[]      = { "rms", "layer", NULL };
 static const char *const placement_words[] = { "pre", "post", "both", "parallel",
                                                "parallel2", "output", NULL };
-const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
-                                  "gelu_tanh", "geglu_erf", "relu2", "xielu", NULL };
+#define FFN_WORD(kind, kernel, ...) #kernel,
+const char *const ffn_words[] = { ACTIVATIONS(FFN_WORD) NULL };
+#define OP_GATED(name)   name ", gate"
+#define OP_PLAIN(name)   name
+#define OP_NUMBERS(name) name
+#define FFN_ROW(kind, kernel, form, name, flops, hf) { name, OP_##form(name), flops, hf },
+const Activation ffn_activations[] = { ACTIVATIONS(FFN_ROW) };
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", "plain", NULL };
 static const char *const pool_words[]      = { "none", "mean", "last", "cls", "other", NULL };

@@ -49,7 +49,7 @@ const char *flop_op_name(const Config *c, FlopOp op)
         return c->delta_heads ? "q, k, v, z" : "B, C, X";
     if (op != OP_SILU)
         return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
-    return c->ffn == FFN_SWIGLU ? "SiLU, gate" : config_gated(c) ? "GELU, gate" : config_act(c);
+    return ffn_activations[c->ffn].op;
 }
 const char *flop_op_key(FlopOp op) { return ops[op].key; }
 FlopGroup   flop_op_group(FlopOp op) { return ops[op].group; }
@@ -183,25 +183,13 @@ static void add_share(FlopRow *sum, double share, FlopRow r)
     add_to(sum, &r);
 }
 
-/* FLOP of the activation of one hidden value, with its gate. A function such as exp, tanh or erf
- * counts as one. */
+/* FLOP of the activation of one hidden value, with its gate. */
 static double activation_flops(const Config *c)
 {
     if (c->gate_limit != 0)
         return 10; /* three comparisons, times a constant, a sigmoid (3), a product, 1 +, a
                     * product */
-    switch (c->ffn) {
-    case FFN_SWIGLU:    return 4;  /* exp, 1 + it, the division, times up */
-    case FFN_GEGLU:     return 10; /* GELU_TANH, times up */
-    case FFN_GEGLU_ERF: return 6;
-    case FFN_GELU_TANH: return 9;  /* x * x, a multiply-add, times x, times a constant, tanh, 1 +
-                                    * it, half of x, the product */
-    case FFN_GELU:      return 5;  /* times a constant, erf, 1 + it, half of x, the product */
-    case FFN_RELU2:     return 2;
-    case FFN_XIELU:     return 5;  /* expm1, minus x, times a number, two steps for the rest */
-    case FFN_RELU:      break;
-    }
-    return 1;
+    return ffn_activations[c->ffn].flops;
 }
 
 static FlopRow activation(const Sizes *s, const Config *c)

@@ -133,7 +133,7 @@ static void draw_ffn(TextOut *o, const Config *c)
     box(o, "ffn", 350, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">up</tspan>",
         words(a, "[%d, %d]", c->d_ff, c->d_model));
     down(o, 150, 770, 796);
-    box(o, "ffn", 150, 796, 96, 30, config_act(c), NULL);
+    box(o, "ffn", 150, 796, 96, 30, ffn_activations[c->ffn].name, NULL);
     wire(o, "M150 826V848H235");
     wire(o, "M350 770V848H265");
     joint(o, MIDDLE, 848, "&#215;");
@@ -189,7 +189,7 @@ static void draw_ffn_formulas(TextOut *o, const Config *c)
         text_out(o,
                  "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> %s) &#215; W<sub>up</sub> "
                  "%s), of expert e\n",
-                 config_act(c), read, read);
+                 ffn_activations[c->ffn].name, read, read);
         snprintf(sum, sizeof sum, "&#931; %sf<sub>e</sub>%s",
                  c->expert_input_scaled ? "" : "p<sub>e</sub> ",
                  c->shared_d_ff ? " + the shared expert" : "");
@@ -197,9 +197,10 @@ static void draw_ffn_formulas(TextOut *o, const Config *c)
         return;
     }
     if (config_gated(c))
-        text_out(o, "h = %s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m\n", config_act(c));
+        text_out(o, "h = %s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m\n",
+                 ffn_activations[c->ffn].name);
     else
-        text_out(o, "h = %s(W<sub>up</sub> m)\n", config_act(c));
+        text_out(o, "h = %s(W<sub>up</sub> m)\n", ffn_activations[c->ffn].name);
     draw_sum(o, c, "W<sub>down</sub> h");
 }
 

@@ -21,6 +21,11 @@ static void limited_swiglu(const Run *r, float *h, const float *up, int n)
 }
 
 /* h = act(h) * up, or act(h) if there is no gate. */
+#define OF_GATED   h, h, up, n
+#define OF_PLAIN   h, h, n
+#define OF_NUMBERS h, h, r->xielu, n
+#define ACTIVATE(kind, kernel, form, ...) \
+    case FFN_##kind: r->kernels->kernel(OF_##form); break;
 static void activate(const Run *r, float *h, const float *up, int n)
 {
     if (r->gate_limit != 0.0f) {
@@ -28,14 +33,8 @@ static void activate(const Run *r, float *h, const float *up, int n)
         return;
     }
     switch (r->model->cfg.ffn) {
-    case FFN_SWIGLU:    r->kernels->swiglu(h, h, up, n); break;
-    case FFN_GEGLU:     r->kernels->geglu(h, h, up, n); break;
-    case FFN_GEGLU_ERF: r->kernels->geglu_erf(h, h, up, n); break;
-    case FFN_GELU:      r->kernels->gelu(h, h, n); break;
-    case FFN_GELU_TANH: r->kernels->gelu_tanh(h, h, n); break;
-    case FFN_RELU:      r->kernels->relu(h, h, n); break;
-    case FFN_RELU2:     r->kernels->relu2(h, h, n); break;
-    case FFN_XIELU:     r->kernels->xielu(h, h, r->xielu, n); break;
+        ACTIVATIONS(ACTIVATE)
+    case FFN_KINDS: break;
     }
 }
 

@@ -652,28 +652,28 @@ void family_xielu(float out[4], double alpha_p, double alpha_n, double beta, dou
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
-/* -1: unsupported */
-static const struct Activation { const char *word; int gated, plain; } activations[] = {
-    { "silu", FFN_SWIGLU, -1 },        { "swish", FFN_SWIGLU, -1 },
-                        { "gelu", FFN_GEGLU_ERF, FFN_GELU },
-    { "gelu_new", FFN_GEGLU, FFN_GELU_TANH }, { "gelu_pytorch_tanh", FFN_GEGLU, FFN_GELU_TANH },
-    { "gelu_fast", FFN_GEGLU, FFN_GELU_TANH }, { "relu", -1, FFN_RELU },
-    { "relu2", -1, FFN_RELU2 },               { "xielu", -1, FFN_XIELU },
-};
-enum { N_ACTIVATIONS = sizeof activations / sizeof activations[0] };
-
-static int kind_of(const Family *f, const struct Activation *a)
+static bool in_family(const Family *f, FfnKind kind)
 {
-    return f->has & NO_GATE ? a->plain : a->gated;
+    return ffn_gated(kind) != ((f->has & NO_GATE) != 0);
+}
+
+/* Is it one of some words? */
+static bool is_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = words; n && (p = strstr(p, word)) != NULL; p++)
+        if ((p == words || p[-1] == ' ') && (p[n] == ',' || !p[n]))
+            return true;
+    return false;
 }
 
 bool family_activation(const Family *f, const char *word, FfnKind *out)
 {
     if (f->has & GELU_IS_TANH && strcmp(word, "gelu") == 0)
         word = "gelu_pytorch_tanh";
-    for (int i = 0; i < N_ACTIVATIONS; i++)
-        if (strcmp(activations[i].word, word) == 0 && kind_of(f, &activations[i]) >= 0) {
-            *out = (FfnKind)kind_of(f, &activations[i]);
+    for (FfnKind i = 0; i < FFN_KINDS; i++)
+        if (in_family(f, i) && is_word(ffn_activations[i].hf, word)) {
+            *out = i;
             return true;
         }
     return false;
@@ -683,9 +683,9 @@ void family_activations(const Family *f, char *out, size_t n)
 {
     size_t at = 0;
     out[0] = '\0';
-    for (int i = 0; i < N_ACTIVATIONS; i++)
-        if (kind_of(f, &activations[i]) >= 0 && at < n)
-            at += (size_t)snprintf(out + at, n - at, "%s%s", at ? ", " : "", activations[i].word);
+    for (FfnKind i = 0; i < FFN_KINDS; i++)
+        if (in_family(f, i) && at < n)
+            at += (size_t)snprintf(out + at, n - at, "%s%s", at ? ", " : "", ffn_activations[i].hf);
 }
 
 /* ---- Keys that change nothing ---------------------------------------------------------------- */

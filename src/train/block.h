@@ -118,10 +118,6 @@ void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *
 /* What the two halves of a block have in common: norms before the half, of its output and of the
  * sum. Private to src/train. */
 
-static inline bool ffn_gated(FfnKind kind)
-{
-    return kind == FFN_SWIGLU || kind == FFN_GEGLU || kind == FFN_GEGLU_ERF;
-}
 static inline bool sublayer_norms_in(const BlockShape *s)
 {
     return s->place == PLACE_PRE || s->place == PLACE_BOTH;

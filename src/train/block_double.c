@@ -151,7 +151,8 @@ static double activation(FfnKind kind, double x)
     case FFN_GEGLU_ERF: return gelu(x);
     case FFN_RELU:      return x > 0 ? x : 0;
     case FFN_RELU2:     return x > 0 ? x * x : 0;
-    case FFN_XIELU:     break; /* train_supported rejects it */
+    case FFN_XIELU:     /* train_supported rejects it */
+    case FFN_KINDS:     break;
     }
     return 0;
 }

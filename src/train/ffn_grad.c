@@ -12,19 +12,23 @@ typedef struct FfnActivation {
     FfnKind        kind;
 } FfnActivation;
 
+/* With a gate and without; train_supported rejects the ones with numbers of their own. */
+#define FORWARD_GATED(kernel)    a->k->kernel(h, gate, up, n)
+#define FORWARD_PLAIN(kernel)    a->k->kernel(h, up, n)
+#define FORWARD_NUMBERS(kernel)
+#define BACKWARD_GATED(kernel)   a->k->kernel##_backward(h, gate, up, d_h, n)
+#define BACKWARD_PLAIN(kernel)   a->k->kernel##_backward(h, up, d_h, n)
+#define BACKWARD_NUMBERS(kernel)
+#define FORWARD(kind, kernel, form, ...)  case FFN_##kind: FORWARD_##form(kernel); break;
+#define BACKWARD(kind, kernel, form, ...) case FFN_##kind: BACKWARD_##form(kernel); break;
+
 static void forward_piece(void *arg, size_t at, int n)
 {
     const FfnActivation *a = arg;
     float            *h = a->h + at, *up = a->up + at, *gate = a->gate ? a->gate + at : NULL;
     switch (a->kind) {
-    case FFN_SWIGLU:    a->k->swiglu(h, gate, up, n); break;
-    case FFN_GEGLU:     a->k->geglu(h, gate, up, n); break;
-    case FFN_GEGLU_ERF: a->k->geglu_erf(h, gate, up, n); break;
-    case FFN_GELU:      a->k->gelu(h, up, n); break;
-    case FFN_GELU_TANH: a->k->gelu_tanh(h, up, n); break;
-    case FFN_RELU:      a->k->relu(h, up, n); break;
-    case FFN_RELU2:     a->k->relu2(h, up, n); break;
-    case FFN_XIELU:     break; /* train_supported rejects it */
+        ACTIVATIONS(FORWARD)
+    case FFN_KINDS: break;
     }
 }
 
@@ -34,14 +38,8 @@ static void backward_piece(void *arg, size_t at, int n)
     const float      *d_h = a->d_h + at;
     float            *h = a->h + at, *up = a->up + at, *gate = a->gate ? a->gate + at : NULL;
     switch (a->kind) {
-    case FFN_SWIGLU:    a->k->swiglu_backward(h, gate, up, d_h, n); break;
-    case FFN_GEGLU:     a->k->geglu_backward(h, gate, up, d_h, n); break;
-    case FFN_GEGLU_ERF: a->k->geglu_erf_backward(h, gate, up, d_h, n); break;
-    case FFN_GELU:      a->k->gelu_backward(h, up, d_h, n); break;
-    case FFN_GELU_TANH: a->k->gelu_tanh_backward(h, up, d_h, n); break;
-    case FFN_RELU:      a->k->relu_backward(h, up, d_h, n); break;
-    case FFN_RELU2:     a->k->relu2_backward(h, up, d_h, n); break;
-    case FFN_XIELU:     break;
+        ACTIVATIONS(BACKWARD)
+    case FFN_KINDS: break;
     }
 }
 
