@@ -184,6 +184,16 @@ extern const Family       families[];            /* name NULL ends */
 extern const FamilyKey    family_llama_keys[];
 /* The names of model/tensor_rows.h, and more. */
 extern const FamilyTensor family_usual_tensors[];
+/* family_keys.c */
+extern const FamilyKey no_keys[], mistral_keys[], qwen2_keys[], qwen2_vl_keys[], qwen3_keys[],
+    qwen3_vl_keys[], qwen2_moe_keys[], qwen3_moe_keys[], mixtral_keys[], phi3_keys[], gemma_keys[],
+    gemma2_keys[], gemma3_keys[], olmo2_keys[], olmoe_keys[], granite_keys[], granite_swa_keys[],
+    granite_moe_keys[], granite_shared_keys[], minimax_m2_keys[], gpt_oss_keys[], glm4_moe_keys[],
+    deepseek_v3_keys[], deepseek_v2_keys[], glm4_moe_lite_keys[], ernie4_5_moe_keys[],
+    llama4_keys[], cohere_keys[], stablelm_keys[], gpt2_keys[], seed_oss_keys[], glm4_keys[],
+    ernie4_5_keys[], helium_keys[], smollm3_keys[], exaone4_keys[], hunyuan_keys[], arcee_keys[],
+    nemotron_keys[], ministral3_keys[], lfm2_keys[], lfm2_moe_keys[], qwen3_next_keys[],
+    qwen3_5_keys[], qwen3_5_moe_keys[], apertus_keys[], neox_keys[];
 /* family_tensors.c */
 extern const FamilyTensor no_tensors[], qwen2_moe_tensors[], qwen3_next_tensors[],
     mixtral_tensors[], minimax_m2_tensors[], gpt_oss_tensors[], deepseek_v3_tensors[],
