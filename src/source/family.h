@@ -193,14 +193,14 @@ extern const FamilyKey no_keys[], mistral_keys[], qwen2_keys[], qwen2_vl_keys[],
     llama4_keys[], cohere_keys[], stablelm_keys[], gpt2_keys[], seed_oss_keys[], glm4_keys[],
     ernie4_5_keys[], helium_keys[], smollm3_keys[], exaone4_keys[], hunyuan_keys[], arcee_keys[],
     nemotron_keys[], ministral3_keys[], lfm2_keys[], lfm2_moe_keys[], qwen3_next_keys[],
-    qwen3_5_keys[], qwen3_5_moe_keys[], apertus_keys[], neox_keys[];
+    qwen3_5_keys[], qwen3_5_moe_keys[], apertus_keys[], neox_keys[], phi_keys[];
 /* family_tensors.c */
 extern const FamilyTensor no_tensors[], qwen2_moe_tensors[], qwen3_next_tensors[],
     mixtral_tensors[], minimax_m2_tensors[], gpt_oss_tensors[], deepseek_v3_tensors[],
     ernie4_5_moe_tensors[], llama4_tensors[], granite_moe_tensors[], granite_shared_tensors[],
     phi3_tensors[], gemma2_tensors[], hunyuan_tensors[], apertus_tensors[], cohere_tensors[],
     paired_tensors[], glm4_tensors[], lfm2_tensors[], lfm2_moe_tensors[], stablelm_tensors[],
-    gpt2_tensors[], neox_tensors[];
+    gpt2_tensors[], neox_tensors[], phi_tensors[];
 
 /* Find a family by model_type, or by architecture if that is NULL. NULL: unknown. */
 const Family *family_find(const char *model_type, const char *architecture);

@@ -204,6 +204,13 @@ const FamilyTensor gpt2_tensors[] = {
     { ROLE_FINAL_NORM, "@ln_f.weight", 0 },
     NO_MORE,
 };
+const FamilyTensor phi_tensors[] = {
+    { ROLE_WO,         LAYER "self_attn.dense.weight", 0 },
+    { ROLE_W_UP,       LAYER "mlp.fc1.weight", 0 },
+    { ROLE_W_DOWN,     LAYER "mlp.fc2.weight", 0 },
+    { ROLE_FINAL_NORM, "@final_layernorm.weight", 0 },
+    NO_MORE,
+};
 const FamilyTensor neox_tensors[] = {
     { ROLE_EMBED,      "@embed_in.weight", 0 },
     { ROLE_WQ,         LAYER "attention.query_key_value.weight", IN_Q | BY_HEAD },

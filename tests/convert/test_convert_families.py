@@ -532,6 +532,17 @@ def test_convolutions_of_lfm2():
                       state_layers=None, conv_taps=None, conv_bias=None)
 
 
+def test_phi_has_a_bias_of_its_head():
+    with if_there():
+        folder = need(MODELS, "phi")
+        refused(folder, "tensor lm_head.bias", "no bias here")
+        bare = edited("phi", tensors=lambda t: t.pop("lm_head.bias"))
+        expect_config(converted(bare), norm="layer", norm_bias=True, norm_placement="parallel", ffn="gelu_tanh", rotary_dim=4, qkv_bias=True,
+                      out_bias=True, ffn_bias=True, tied_embeddings=False, bos=1, eos=[7])
+        refused(edited("phi", config={"qk_layernorm": True}), "qk_layernorm", "expected false")
+        refused(edited("phi", config={"hidden_act": "silu"}), "hidden_act", "gelu_new", "'silu'")
+
+
 def test_the_delta_rule_of_qwen3_next():
     with if_there():
         types = ["linear_attention", "linear_attention", "full_attention"]

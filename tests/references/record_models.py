@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Record what PyTorch and transformers compute for small models of random weights: tests/data/models/lfm2, lfm2-odd, lfm2-moe,
-qwen3-next, qwen3-5, deepseek-v2, cohere2, exaone4-full and deepseek-v3-fp8.
+qwen3-next, qwen3-5, deepseek-v2, cohere2, exaone4-full, deepseek-v3-fp8 and phi.
 
     record_models.py [NAME...]   writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json
                                  of each
@@ -10,6 +10,7 @@ lfm2-moe experts, one by one as published folders have them. qwen3-next has the 
 qwen3-5 is the text part of one, with biases and sizes that fill no vector. deepseek-v2 chooses experts by groups, and its norms have
 another eps than those of the latents. cohere2 has layers with a window, which rotate, and without. exaone4-full is as
 transformers saves one without windows. deepseek-v3-fp8 has linear layers in FP8 as published ones, with blocks that end inside of heads.
+phi has the keys of published folders, and a bias of the head.
 Needs torch and transformers, of deepseek-v3-fp8 also accelerate (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
 least 4e-6 of the largest logit.
 """
@@ -90,6 +91,10 @@ MODELS = {
                                          "original_max_position_embeddings": 16, "type": "yarn"},
                         "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": False,
                         "topk_group": 1, "topk_method": "noaux_tc", "v_head_dim": 8},
+    "phi": {"architectures": ["PhiForCausalLM"], "model_type": "phi", "attention_dropout": 0.0, "embd_pdrop": 0.0, "hidden_act": "gelu_new",
+            "hidden_size": 16, "intermediate_size": 20, "layer_norm_eps": 1e-05, "num_attention_heads": 2, "num_hidden_layers": 2,
+            "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "qk_layernorm": False, "resid_pdrop": 0.1, "rope_scaling": None,
+            "rope_theta": 10000.0, "tie_word_embeddings": False},
 }
 EXPERTS = {"deepseek_v2": ("gate_proj", "up_proj", "down_proj"), "deepseek_v3": ("gate_proj", "up_proj", "down_proj"), "lfm2_moe": ("w1", "w3", "w2"), "qwen3_next": ("gate_proj", "up_proj", "down_proj")}
 LENGTHS, N_GREEDY, HIDDEN = (1, 7, 40), 24, 1
@@ -136,7 +141,8 @@ def in_blocks(tensors, config):
 
 def hidden_states(model, ids):
     kept, hooks = {}, []
-    parts = {"embed": model.model.embed_tokens, "final_norm": getattr(model.model, "embedding_norm", None) or model.model.norm,
+    parts = {"embed": model.model.embed_tokens, "final_norm": getattr(model.model, "embedding_norm", None)
+             or getattr(model.model, "final_layernorm", None) or model.model.norm,
              **{f"layer{i}": m for i, m in enumerate(model.model.layers)}}
     for name, part in parts.items():
         def keep(_m, _i, out, name=name):
