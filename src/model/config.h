@@ -73,6 +73,7 @@ typedef struct Config {
     double  theta, norm_eps;
     bool    tied_embeddings;
     bool    headless;                    /* it gives hidden states, no logits */
+    bool    head_bias;                   /* a bias of a head that is not tied */
     Norm          norm;
     NormPlacement norm_placement;
     FfnKind       ffn;

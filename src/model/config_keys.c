@@ -72,6 +72,7 @@ const ConfigKey config_keys[] = {
     WORD(positions, position_words, 0, NULL),
     PART(rope, KEY_ROPE, 0, "rope_scaling|rope_parameters"),
     FLAG(headless, SPARSE, NULL, NULL),
+    FLAG(head_bias, SPARSE, "lm_head_bias", NULL),
     FLAG(norm_bias, SPARSE, NULL, NULL),
     FLAG(qk_norm_after_rope, SPARSE, NULL, NULL),
     FLAG(window_chunked, SPARSE, NULL, NULL),

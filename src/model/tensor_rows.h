@@ -146,8 +146,8 @@
 #define TENSORS_AFTER(T)                                                                           \
     T(FINAL_NORM, final_norm, NORM, D_MODEL, NONE, ALWAYS, IF(norm_bias), "output_norm",           \
       "@norm.weight", NORMS(COUNT))                                                                \
-    T(LM_HEAD, lm_head, MAT, KEY(vocab_size), D_MODEL, UNTIED, NEVER, "output", "lm_head.weight",  \
-      READS(HEAD, COUNT), .quantized = AT_LEAST_Q8, .lora = "lm_head")                             \
+    T(LM_HEAD, lm_head, MAT, KEY(vocab_size), D_MODEL, UNTIED, IF(head_bias), "output",            \
+      "lm_head.weight", READS(HEAD, COUNT), .quantized = AT_LEAST_Q8, .lora = "lm_head")           \
     /* After pooling. */                                                                           \
     T(DENSE1, dense1, EMBEDDING, KEY(dense1), D_MODEL, IF(dense1), IF(dense1_bias), "dense_2",     \
       "dense1.linear.weight", OF(NORMS), .quantized = AS_FLOATS)                                   \

@@ -238,7 +238,9 @@ const FamilyKey qwen3_5_moe_keys[] = {
 const FamilyKey apertus_keys[] = {
     SIZE(d_ff, 14336), SIZE(vocab_size, 131072), SIZE(n_ctx, 65536), NUMBER(norm_eps, 1e-5), END,
 };
-const FamilyKey phi_keys[] = { SIZES(2048, 24, 32, 8192, 51200, 2048), LAYER_NORM_EPS, END };
+const FamilyKey phi_keys[] = {
+    SIZES(2048, 24, 32, 8192, 51200, 2048), LAYER_NORM_EPS, FLAG(head_bias, true), END,
+};
 const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };

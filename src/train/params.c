@@ -31,6 +31,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->attn_softcap != 0, "attn_softcap", "0" },
         { c->logit_softcap != 0, "logit_softcap", "0" },
         { c->attn_sinks, "attn_sinks", "false" },
+        { c->head_bias, "head_bias", "false" },
         { c->gate_limit != 0, "gate_limit", "0" },
         { c->qkv_clip != 0, "qkv_clip", "0" },
         { c->positions != POS_ROPE, "positions", "rope" },

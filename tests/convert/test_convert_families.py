@@ -534,11 +534,13 @@ def test_convolutions_of_lfm2():
 
 def test_phi_has_a_bias_of_its_head():
     with if_there():
-        folder = need(MODELS, "phi")
-        refused(folder, "tensor lm_head.bias", "no bias here")
-        bare = edited("phi", tensors=lambda t: t.pop("lm_head.bias"))
-        expect_config(converted(bare), norm="layer", norm_bias=True, norm_placement="parallel", ffn="gelu_tanh", rotary_dim=4, qkv_bias=True,
+        model = converted(need(MODELS, "phi"))
+        expect_config(model, head_bias=True, norm="layer", norm_bias=True, norm_placement="parallel", ffn="gelu_tanh", rotary_dim=4, qkv_bias=True,
                       out_bias=True, ffn_bias=True, tied_embeddings=False, bos=1, eos=[7])
+        kept = source_tensors(need(MODELS, "phi"))["lm_head.bias"]
+        assert (stored(model, "lm_head_bias") == to_f32(*kept)).all()
+        refused(edited("phi", tensors=lambda t: t.pop("lm_head.bias")), "tensor lm_head.bias", "the config asks for this bias")
+        refused(edited("phi", config={"tie_word_embeddings": True}, tensors=lambda t: t.pop("lm_head.weight")), "lm_head.bias", "no bias here")
         refused(edited("phi", config={"qk_layernorm": True}), "qk_layernorm", "expected false")
         refused(edited("phi", config={"hidden_act": "silu"}), "hidden_act", "gelu_new", "'silu'")
 

@@ -41,7 +41,7 @@ RECORDED = [*MIXTURES, "llama-bias", "llama-gqa", "llama-headdim", "llama-linear
             "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3",
             "olmo3", "exaone4", "exaone4-full", "hunyuan-dense", "arcee", "nemotron",
             "ministral3", "ministral3-nested", "apertus", "lfm2", "lfm2-odd", "lfm2-moe", "qwen3-next", "qwen3-5",
-            "deepseek-v2", "cohere2"]
+            "deepseek-v2", "cohere2", "phi"]
 
 
 class Test(Program):
