@@ -207,8 +207,8 @@ static bool missing(const TensorSpec *s, const TensorFile *f, Error *err)
     char        shape[64];
     int64_t     want[3];
     int         rank = tensor_spec_shape(s, want);
-    const char *why = s->role == ROLE_LM_HEAD ? " (tied_embeddings false in the config)"
-                    : s->bias                 ? " (the config asks for this bias)"
+    const char *why = s->bias                 ? " (the config asks for this bias)"
+                    : s->role == ROLE_LM_HEAD ? " (tied_embeddings false in the config)"
                                               : "";
     return fail(err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", f->map.path,
                 s->name, shape_text(rank, want, shape, sizeof shape), why);

@@ -279,7 +279,7 @@ static bool missing(const HfBinder *b, const TensorSpec *s, const char *name,
                     const TensorShape *want)
 {
     char shape[96], why[256] = "";
-    if (s->role == ROLE_LM_HEAD)
+    if (s->role == ROLE_LM_HEAD && !s->bias)
         snprintf(why, sizeof why,
                  " (tie_word_embeddings is false; a model without a head is a tied one)");
     else if (s->bias)
