@@ -1,6 +1,6 @@
 /* source/family.h: Hugging Face families as data: config keys with their defaults, tensor names,
  * and how rows are stored. A new family is a new row of the table; GGUF files use the same row
- * (gguf_config.c). The defaults of absent keys are those of the configuration classes of
+ * (gguf_arch.c). The defaults of absent keys are those of the configuration classes of
  * transformers 5.23 (models/NAME/configuration_NAME.py). */
 #ifndef SOURCE_FAMILY_H
 #define SOURCE_FAMILY_H

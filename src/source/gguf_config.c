@@ -1,167 +1,16 @@
 /* source/gguf_config.c: converts the settings of a GGUF file to our config. */
+#include "source/gguf_config.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
-#include "model/config_keys.h"
-#include "source/family.h"
-#include "source/source.h"
-
-enum {
-    ROTATES_PAIRS  = 1,  /* rotates neighbouring dimensions */
-    RENORMALIZE    = 2,  /* the chosen experts' probabilities */
-    LAST_SCALE     = 4,  /* big variants divide scores by sqrt(d_model / heads) */
-    DIVIDE         = 8,  /* logit_scale divides */
-    /* the norm before the feed-forward is called post_attention_norm */
-    FFN_NORM_POST  = 32,
-    /* attention.temperature_scale and rope.scaling.yarn_log_multiplier are read */
-    QUERY_SCALE    = 64,
-    /* gate_limit and gate_alpha have no keys; yarn's range is not rounded (llama.cpp rounds it) */
-    OF_GPT_OSS     = 1 << 12,
-    /* chunks, query_scale and norms of q and k have no keys */
-    OF_LLAMA4      = 1 << 13,
-    /* latent attention; no gating function is a softmax */
-    OF_DEEPSEEK    = 1 << 14,
-    /* layers without KV heads convolve */
-    OF_LFM2        = 1 << 15,
-    /* listed layers, or all but every n-th, have the delta rule, and attention has a gate */
-    OF_DELTA       = 1 << 16,
-    /* value heads were reordered so that their keys alternate */
-    TILED_HEADS    = 1 << 17,
-    /* attention in both directions, half of a window on either side */
-    BOTH_DIRECTIONS = 1 << 18,
-};
-
-/* What GGUF files say differently from config.json, or omit. The rest of a family is its row in
- * source/family.c. */
-struct GgufArch {
-    /* moe_family, window_family: for files with experts, with windows; NULL: the same */
-    const char *name, *family, *moe_family, *window_family;
-    unsigned    flags;
-    /* every n-th layer has no window; 0: the n of the family */
-    int         full_every;
-    int         big_layers;                 /* LAST_SCALE: the layers of the big variant */
-    int         no_rope_every;              /* every n-th layer does not rotate; 0: all do */
-};
-
-static const GgufArch archs[] = {
-    { .name = "llama",     .family = "llama", .moe_family = "mixtral",
-      .flags = ROTATES_PAIRS | RENORMALIZE },
-    { .name = "qwen2",     .family = "qwen2" },
-    { .name = "qwen3",     .family = "qwen3" },
-    { .name = "qwen2moe",  .family = "qwen2_moe" },
-    { .name = "qwen3moe",  .family = "qwen3_moe", .flags = RENORMALIZE },
-    { .name = "phi3",      .family = "phi3" },
-    { .name = "gemma",     .family = "gemma" },
-    { .name = "gemma2",    .family = "gemma2", .flags = LAST_SCALE, .big_layers = 46 },
-    { .name = "gemma3",    .family = "gemma3_text", .flags = LAST_SCALE, .big_layers = 62 },
-    { .name = "gemma-embedding", .family = "gemma3_text", .flags = BOTH_DIRECTIONS },
-    { .name = "olmo2",     .family = "olmo2", .window_family = "olmo3", .full_every = 4 },
-    { .name = "smollm3",   .family = "smollm3", .flags = ROTATES_PAIRS, .no_rope_every = 4 },
-    { .name = "exaone4",   .family = "exaone4" },
-    { .name = "granite",   .family = "granite", .flags = ROTATES_PAIRS | DIVIDE },
-    { .name = "seed_oss",  .family = "seed_oss", .flags = FFN_NORM_POST },
-    { .name = "glm4",      .family = "glm4", .flags = ROTATES_PAIRS },
-    { .name = "ernie4_5",  .family = "ernie4_5", .flags = ROTATES_PAIRS },
-    { .name = "granitemoe", .family = "granitemoeshared",
-      .flags = ROTATES_PAIRS | DIVIDE | RENORMALIZE },
-    { .name = "olmoe",     .family = "olmoe" },
-    { .name = "hunyuan-dense", .family = "hunyuan_v1_dense" },
-    { .name = "arcee",     .family = "arcee", .flags = ROTATES_PAIRS },
-    { .name = "nemotron",  .family = "nemotron" },
-    { .name = "apertus",   .family = "apertus" },
-    { .name = "lfm2",      .family = "lfm2", .flags = OF_LFM2 },
-    { .name = "lfm2moe",   .family = "lfm2_moe", .flags = OF_LFM2 | RENORMALIZE },
-    { .name = "qwen3next", .family = "qwen3_next",
-      .flags = OF_DELTA | RENORMALIZE | FFN_NORM_POST },
-    { .name = "qwen35",    .family = "qwen3_5_text",
-      .flags = OF_DELTA | TILED_HEADS | FFN_NORM_POST },
-    { .name = "qwen35moe", .family = "qwen3_5_moe_text",
-      .flags = OF_DELTA | TILED_HEADS | RENORMALIZE | FFN_NORM_POST },
-    { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
-    { .name = "gpt-oss",   .family = "gpt_oss", .flags = RENORMALIZE | FFN_NORM_POST | OF_GPT_OSS },
-    { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
-    { .name = "ernie4_5-moe", .family = "ernie4_5_moe", .flags = ROTATES_PAIRS | RENORMALIZE },
-    { .name = "deepseek2", .family = "deepseek_v3", .flags = ROTATES_PAIRS | OF_DEEPSEEK },
-    { .name = "mistral3",  .family = "ministral3", .flags = ROTATES_PAIRS | QUERY_SCALE },
-    { .name = "llama4",    .family = "llama4_text", .flags = ROTATES_PAIRS | OF_LLAMA4,
-      .full_every = 4, .no_rope_every = 4 },
-    { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
-    { .name = "cohere2",   .family = "cohere2", .flags = ROTATES_PAIRS },
-    { .name = "stablelm",  .family = "stablelm" },
-    { .name = "gpt2",      .family = "gpt2" },
-    { .name = "gptneox",   .family = "gpt_neox" },
-};
-enum { N_ARCHS = sizeof archs / sizeof archs[0] };
-
-#define TEMPERATURE    "attention.temperature_scale"
-#define LOG_MULTIPLIER "rope.scaling.yarn_log_multiplier"
-#define WINDOW_PATTERN "attention.sliding_window_pattern"
-
-bool gguf_arch_pairs(const GgufArch *a) { return a->flags & ROTATES_PAIRS; }
-
-bool gguf_arch_of(const GgufArch *a, const char *family)
-{
-    const char *const is[] = { a->family, a->moe_family, a->window_family,
-                               strcmp(a->name, "llama") == 0 ? "mistral" : NULL };
-    for (size_t i = 0; i < sizeof is / sizeof *is; i++)
-        if (is[i] && strcmp(is[i], family) == 0)
-            return true;
-    return false;
-}
-
-const char *gguf_arch_name(const GgufArch *a, TensorRole role, const char *usual)
-{
-    if (role == ROLE_WK && a->flags & OF_DEEPSEEK)
-        return "attn_kv_a_mqa";
-    if (role == ROLE_FINAL_NORM && a->flags & OF_LFM2)
-        return "token_embd_norm";
-    return role == ROLE_FFN_NORM && a->flags & FFN_NORM_POST ? "post_attention_norm" : usual;
-}
-
-const GgufArch *gguf_arch(const GgufFile *f, Error *err)
-{
-    GgufString name;
-    if (!gguf_read_string(f->meta, "general.architecture", &name, err))
-        return NULL;
-    for (int i = 0; i < N_ARCHS; i++)
-        if (gguf_string_is(name, archs[i].name))
-            return &archs[i];
-    fail(err, INPUT,
-         "%s: key general.architecture: expected one that docs/sources.md lists, found '%.*s'",
-         f->meta->path, (int)(name.n < 40 ? name.n : 40), name.bytes);
-    return NULL;
-}
-
 /* ---- Keys ------------------------------------------------------------------------------------ */
-
-typedef struct GgufReader {
-    KeyReader       keys;
-    const GgufArch *arch;
-    const Family   *family;
-    const GgufFile *f;
-    Config         *c;
-    Source         *source; /* for what the user should know */
-} GgufReader;
-
-static bool has(const GgufReader *r, const char *key) { return key_there(&r->keys, key); }
-
-/* The readers below leave *out unchanged if the file has no such key. */
-static bool maybe_size(GgufReader *r, const char *key, int *out)
-{
-    return !has(r, key) || key_int(&r->keys, key, NULL, 0, KEY_LARGEST, out);
-}
-
-static bool maybe_number(GgufReader *r, const char *key, double *out)
-{
-    return !has(r, key) || key_number(&r->keys, key, NULL, out);
-}
 
 static bool maybe_flag(GgufReader *r, const char *key, bool *out)
 {
-    return !has(r, key) || key_bool(&r->keys, key, NULL, out);
+    return !gguf_has(r, key) || key_bool(&r->keys, key, NULL, out);
 }
 
 /* Read a setting of any type as a number: true is 1, an array its largest magnitude. */
@@ -235,7 +84,7 @@ static bool nothing_unknown(GgufReader *r)
     for (int i = 0; i < n; i++) {
         const struct Unknown *u = i < N_UNKNOWN ? &unknown[i] : &of_experts[i - N_UNKNOWN];
         double                x;
-        if (!has(r, u->key) || is_read(r, u->key))
+        if (!gguf_has(r, u->key) || is_read(r, u->key))
             continue;
         if (!any_number(r, u->key, &x))
             return false;
@@ -306,13 +155,13 @@ static bool delta_layers(GgufReader *r)
     int32_t *list = NULL;
     size_t   n;
     int      every = 4;
-    if (has(r, key) && !gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, key, full), &list, &n,
+    if (gguf_has(r, key) && !gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, key, full), &list, &n,
                                        r->keys.err))
         return false;
     bool ok = list ? n >= (size_t)c->n_layers
                 || key_wrong(&r->keys, key, "expected %d items, one for each layer, found %zu",
                              c->n_layers, n)
-                   : !has(r, step) || key_size(&r->keys, step, NULL, &every);
+                   : !gguf_has(r, step) || key_size(&r->keys, step, NULL, &every);
     for (int l = 0; ok && l < c->n_layers; l++)
         if (list ? list[l] != 0 : (l + 1) % every != 0)
             layers_add(&c->state_layers, l);
@@ -368,13 +217,13 @@ static bool read_table(GgufReader *r)
         return key_wrong(&r->keys, "block_count", "expected at most %d, found %d", MAX_LAYERS,
                          c->n_layers);
     for (const ConfigKey *k = config_keys; k->name; k++)
-        if (k->gguf && (c->n_experts || !(k->flags & KEY_OF_EXPERTS)) && has(r, k->gguf)
+        if (k->gguf && (c->n_experts || !(k->flags & KEY_OF_EXPERTS)) && gguf_has(r, k->gguf)
             && !lists_states(r, k) && !key_read(&r->keys, k, k->gguf, NULL, c))
             return false;
     if (c->heads < 1 && !key_size(&r->keys, "attention.head_count", NULL, &c->heads))
         return false;
     const ConfigKey *kv = config_key_at(offsetof(Config, kv_heads));
-    return !has(r, kv->gguf) || !lists_states(r, kv) || read_state_layers(r);
+    return !gguf_has(r, kv->gguf) || !lists_states(r, kv) || read_state_layers(r);
 }
 
 /* Latent attention, as in files since April 2025: the lengths of K and V are those of the latent
@@ -386,7 +235,7 @@ static bool read_latent(GgufReader *r)
     Config *c = r->c;
     int     q = 0;
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (!has(r, needed[i]))
+        if (!gguf_has(r, needed[i]))
             return key_wrong(&r->keys, needed[i], "expected a size, found no such key (files from "
                                                   "before April 2025 have none: make it again)");
     if (!key_size(&r->keys, "attention.key_length_mla", NULL, &q))
@@ -402,27 +251,27 @@ static bool read_sizes(GgufReader *r)
 {
     Config       *c = r->c;
     const Tensor *embed = gguf_tensor(r->f, "token_embd.weight");
-    if (!has(r, "attention.key_length") && c->d_model % c->heads != 0)
+    if (!gguf_has(r, "attention.key_length") && c->d_model % c->heads != 0)
         return key_wrong(&r->keys, "embedding_length",
                          "expected a multiple of head_count %d, found %d", c->heads, c->d_model);
-    if (!maybe_size(r, "nextn_predict_layers", &r->source->next_layers))
+    if (!gguf_maybe_size(r, "nextn_predict_layers", &r->source->next_layers))
         return false;
     if (r->source->next_layers >= c->n_layers)
         return key_wrong(&r->keys, "nextn_predict_layers",
                          "expected less than block_count %d, found %d", c->n_layers,
                          r->source->next_layers);
     c->n_layers -= r->source->next_layers; /* which are counted too */
-    if (!has(r, "attention.head_count_kv"))
+    if (!gguf_has(r, "attention.head_count_kv"))
         c->kv_heads = c->heads;
-    if (!has(r, "attention.key_length"))
+    if (!gguf_has(r, "attention.key_length"))
         c->head_dim = c->d_model / c->heads;
-    if (!has(r, "rope.dimension_count"))
+    if (!gguf_has(r, "rope.dimension_count"))
         c->rotary_dim = c->head_dim;
     if (r->arch->flags & OF_DEEPSEEK && !read_latent(r))
         return false;
     int v_dim = c->kv_lora ? c->kv_lora : c->head_dim;
     int v_want = v_dim;
-    if (!maybe_size(r, "attention.value_length", &v_dim))
+    if (!gguf_maybe_size(r, "attention.value_length", &v_dim))
         return false;
     if (v_dim != v_want)
         return key_wrong(&r->keys, "attention.value_length", "expected %s %d, found %d",
@@ -514,7 +363,7 @@ static bool read_chunks(GgufReader *r)
     Config *c = r->c;
     if (!(r->arch->flags & OF_LLAMA4))
         return true;
-    if (has(r, "attention.sliding_window") && c->window != CHUNK)
+    if (gguf_has(r, "attention.sliding_window") && c->window != CHUNK)
         return key_wrong(&r->keys, "attention.sliding_window", "expected %d, found %d", CHUNK,
                          c->window);
     c->window                = c->query_scale_length = CHUNK;
@@ -530,7 +379,7 @@ static bool read_window(GgufReader *r)
     char             full[GGUF_NAME];
     const GgufEntry *pattern = gguf_find(r->keys.gguf, gguf_name(&r->keys, WINDOW_PATTERN, full));
     bool             listed  = pattern && pattern->type == GGUF_ARRAY;
-    if (!(listed ? listed_windows(r) : maybe_size(r, WINDOW_PATTERN, &every)))
+    if (!(listed ? listed_windows(r) : gguf_maybe_size(r, WINDOW_PATTERN, &every)))
         return false;
     for (int l = 0; !listed && c->window && every > 0 && l < c->n_layers; l++)
         if ((l + 1) % every == 0)
@@ -571,9 +420,9 @@ static void read_scales(const GgufReader *r)
 {
     Config  *c     = r->c;
     unsigned flags = r->arch->flags;
-    if (r->family->has & EMBED_SCALED && !has(r, "embedding_scale"))
+    if (r->family->has & EMBED_SCALED && !gguf_has(r, "embedding_scale"))
         c->embed_scale = sqrt((double)c->d_model);
-    if (flags & LAST_SCALE && c->n_layers == r->arch->big_layers && !has(r, "attention.scale"))
+    if (flags & LAST_SCALE && c->n_layers == r->arch->big_layers && !gguf_has(r, "attention.scale"))
         c->attn_scale = 1 / sqrt((double)c->d_model / c->heads);
     if (flags & OF_GPT_OSS) {
         c->gate_limit = 7;
@@ -589,9 +438,9 @@ static bool read_score(GgufReader *r)
     Config *c = r->c;
     bool    sigmoid = r->family->has & SIGMOID_ROUTER && !(r->arch->flags & OF_DEEPSEEK);
     int     func = 0;
-    if (!has(r, "expert_weights_norm"))
+    if (!gguf_has(r, "expert_weights_norm"))
         c->renormalize = r->arch->flags & RENORMALIZE;
-    if (!maybe_size(r, "expert_gating_func", &func))
+    if (!gguf_maybe_size(r, "expert_gating_func", &func))
         return false;
     if (func > 3)
         return key_wrong(&r->keys, "expert_gating_func", "expected at most 3, found %d", func);
@@ -634,12 +483,12 @@ static bool read_experts(GgufReader *r)
     int     first = 0, step = 1;
     if (c->n_experts == 0)
         return true;
-    if (!has(r, "expert_feed_forward_length"))
+    if (!gguf_has(r, "expert_feed_forward_length"))
         c->expert_d_ff = c->d_ff;
     if (c->experts_used < 1 && !key_size(&r->keys, "expert_used_count", NULL, &c->experts_used))
         return false;
-    if (!maybe_size(r, "leading_dense_block_count", &first)
-        || !maybe_size(r, "interleave_moe_layer_step", &step) || !read_score(r))
+    if (!gguf_maybe_size(r, "leading_dense_block_count", &first)
+        || !gguf_maybe_size(r, "interleave_moe_layer_step", &step) || !read_score(r))
         return false;
     for (int l = 0; l < c->n_layers; l++)
         if (l < first || (step > 0 && (l + 1) % step != 0))
@@ -647,139 +496,6 @@ static bool read_experts(GgufReader *r)
     see_experts(r);
     if (c->d_ff == 0)
         c->d_ff = c->expert_d_ff;
-    return true;
-}
-
-static bool read_yarn(GgufReader *r)
-{
-    Rope  *rope = &r->c->rope;
-    double attn = -1;
-    int    original = r->c->n_ctx;
-    for (const ConfigKey *k = rope_keys; k->name; k++)
-        if (k->gguf && has(r, k->gguf) && !key_read(&r->keys, k, k->gguf, NULL, rope))
-            return false;
-    if (!maybe_number(r, "rope.scaling.attn_factor", &attn)
-        || !maybe_size(r, "rope.scaling.original_context_length", &original))
-        return false;
-    rope->original_n_ctx = original;
-    if (r->arch->flags & (QUERY_SCALE | OF_DEEPSEEK)
-        && !maybe_number(r, LOG_MULTIPLIER, &rope->mscale_all_dim))
-        return false;
-    if (r->arch->flags & OF_DEEPSEEK) /* a tenth of it; and sine and cosine stay as they are */
-        rope->mscale_all_dim = (double)(float)(10 * rope->mscale_all_dim);
-    rope->mscale = r->arch->flags & OF_DEEPSEEK ? rope->mscale_all_dim : rope->mscale_all_dim != 0;
-    if (r->arch->flags & OF_DEEPSEEK && rope->mscale_all_dim == 0)
-        rope->attention_factor = 1;
-    rope->truncate       = !(r->arch->flags & OF_GPT_OSS);
-    if (attn > 0 && attn != 1 && r->arch->flags & OF_DEEPSEEK)
-        return key_wrong(&r->keys, "rope.scaling.attn_factor", "expected 1, found %g", attn);
-    if (attn > 0 && attn != 1) /* llama.cpp multiplies it by a function of the factor */
-        rope->attention_factor = attn * (0.1 * math64_log(rope->factor) + 1);
-    return true;
-}
-
-/* A file of llama.cpp's converter has no type, but the tensors. */
-static bool is_longrope(GgufReader *r, GgufString type)
-{
-    return gguf_string_is(type, "longrope") || gguf_tensor(r->f, "rope_factors_long.weight")
-        || gguf_tensor(r->f, "rope_factors_short.weight");
-}
-
-static bool read_longrope(GgufReader *r)
-{
-    Rope  *rope = &r->c->rope;
-    double factor = 1;
-    int    original = r->c->n_ctx;
-    rope->attention_factor = 1;
-    if (!maybe_number(r, "rope.scaling.factor", &factor)
-        || !maybe_number(r, "rope.scaling.attn_factor", &rope->attention_factor)
-        || !maybe_size(r, "rope.scaling.original_context_length", &original))
-        return false;
-    if (factor != 0 && factor != 1)
-        return key_wrong(&r->keys, "rope.scaling.factor",
-                         "expected 1 with rope type longrope, found %g", factor);
-    if (!(rope->attention_factor > 0)) /* below 0 would be none */
-        return key_wrong(&r->keys, "rope.scaling.attn_factor",
-                         "expected a number above 0, found %g", rope->attention_factor);
-    rope->original_n_ctx = original;
-    rope->factor         = fmax(1, r->c->n_ctx / fmax(1, original));
-    return true;
-}
-
-/* The kind of scaling: none, linear, yarn or longrope. */
-static bool rope_kind(GgufReader *r, RopeType *kind)
-{
-    char       full[GGUF_NAME];
-    GgufString type = { "linear", 6 }; /* llama.cpp's default if there is only a factor */
-    if (has(r, "rope.scaling.type")
-        && !gguf_read_string(r->keys.gguf, gguf_name(&r->keys, "rope.scaling.type", full), &type,
-                             r->keys.err))
-        return false;
-    *kind = is_longrope(r, type)           ? ROPE_LONGROPE
-        : gguf_string_is(type, "linear")   ? ROPE_LINEAR
-        : gguf_string_is(type, "yarn")     ? ROPE_YARN
-                                           : ROPE_DEFAULT;
-    return *kind != ROPE_DEFAULT || gguf_string_is(type, "none")
-        || key_wrong(&r->keys, "rope.scaling.type",
-                     "expected none, linear, yarn or longrope, found '%.*s'",
-                     (int)(type.n < 40 ? type.n : 40), type.bytes);
-}
-
-static bool read_rope(GgufReader *r)
-{
-    Config  *c = r->c;
-    RopeType kind = ROPE_DEFAULT;
-    double   factor = 0;
-    if (!rope_kind(r, &kind))
-        return false;
-    if (kind == ROPE_LONGROPE) {
-        c->rope.type = kind;
-        return read_longrope(r);
-    }
-    if (gguf_tensor(r->f, "rope_freqs.weight"))
-        c->rope.type = ROPE_FACTORS;
-    if (kind == ROPE_DEFAULT)
-        return true;
-    /* the older name */
-    if (!maybe_number(r,
-                      has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear",
-                      &factor))
-        return false;
-    if (factor == 0 || factor == 1) /* 0: none */
-        return true;
-    if (c->rope.type == ROPE_FACTORS)
-        return key_wrong(&r->keys, "rope.scaling.factor",
-                         "expected 1 beside tensor rope_freqs.weight, found %g", factor);
-    c->rope.type   = kind;
-    c->rope.factor = factor;
-    return kind == ROPE_LINEAR || read_yarn(r);
-}
-
-/* Ministral 3: queries grow with the position, by the length before scaling. */
-static bool read_query_scale(GgufReader *r)
-{
-    Config *c = r->c;
-    int     n = c->n_ctx;
-    if (!(r->arch->flags & QUERY_SCALE))
-        return true;
-    if (!maybe_number(r, TEMPERATURE, &c->query_scale)
-        || !maybe_size(r, "rope.scaling.original_context_length", &n))
-        return false;
-    c->query_scale_length = c->query_scale != 0 ? n : 0;
-    return true;
-}
-
-/* Gemma 3, OLMo 3: layers with a window have a separate theta, which is never scaled. */
-static bool read_window_theta(GgufReader *r)
-{
-    Config       *c = r->c;
-    const Family *f = r->family;
-    if ((f->theta_window == 0 && !f->window_unscaled) || c->window == 0)
-        return true;
-    c->theta_window = f->theta_window != 0 ? f->theta_window : c->theta;
-    if (!maybe_number(r, "rope.freq_base_swa", &c->theta_window))
-        return false;
-    family_one_theta(f, c);
     return true;
 }
 
@@ -806,7 +522,7 @@ static bool read_pool(GgufReader *r)
 {
     static const PoolKind kinds[] = { POOL_UNSAID, POOL_MEAN, POOL_CLS, POOL_LAST };
     double                type    = 0;
-    if (has(r, "pooling_type") && !any_number(r, "pooling_type", &type))
+    if (gguf_has(r, "pooling_type") && !any_number(r, "pooling_type", &type))
         return false;
     r->c->pool = type == -1 ? POOL_UNSAID
         : type >= 0 && type < 4 ? kinds[(int)type]
@@ -851,12 +567,12 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     config_defaults(c);
     family_activation(r.family, r.family->act, &c->ffn);
     c->positions = r.family->positions;
-    if (a->window_family && has(&r, "attention.sliding_window"))
+    if (a->window_family && gguf_has(&r, "attention.sliding_window"))
         r.family = family_find(a->window_family, NULL);
     if (!read_table(&r) || !read_sizes(&r) || !read_delta(&r) || !read_norms(&r) || !read_chunks(&r)
-        || !read_directions(&r) || !read_window(&r) || !read_experts(&r) || !read_rope(&r)
-        || !read_window_theta(&r) || !read_query_scale(&r) || !read_pool(&r) || !read_ids(&r)
-        || !nothing_unknown(&r))
+        || !read_directions(&r) || !read_window(&r) || !read_experts(&r) || !gguf_read_rope(&r)
+        || !gguf_read_window_theta(&r) || !gguf_read_query_scale(&r) || !read_pool(&r)
+        || !read_ids(&r) || !nothing_unknown(&r))
         return false;
     if (c->kv_lora > 0)
         family_latent(c);

@@ -83,7 +83,7 @@ bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *gene
 /* ---- hf reader ------------------------------------------------------------------------------- */
 
 /* The state of reading a config.json key by key. Keys that were not read must be harmless, which is
- * checked at the end. Private to hf_config.c and hf_rope.c. */
+ * checked at the end. Private to hf_config.c, hf_layers.c and hf_rope.c. */
 
 typedef struct HfReader {
     KeyReader            keys;      /* of the text part, if there are several */
@@ -96,6 +96,18 @@ typedef struct HfReader {
 
 /* Read theta, scaling and the number of rotated dimensions: hf_rope.c. */
 bool hf_rope_read(HfReader *r);
+
+/* ---- hf_layers.c ----------------------------------------------------------------------------- */
+
+/* Layers with a state; those that do not rotate; those with a window; whether attention goes in
+ * both directions; theta by layer; experts, and the layers without them. In this order: each needs
+ * what the ones before found. */
+bool hf_state_layers(HfReader *r);
+bool hf_no_rope_layers(HfReader *r);
+bool hf_window_layers(HfReader *r);
+bool hf_directions(HfReader *r);
+bool hf_layer_thetas(HfReader *r);
+bool hf_experts(HfReader *r);
 
 /* ---- hf_quant.c ------------------------------------------------------------------------------ */
 
