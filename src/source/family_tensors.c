@@ -1,6 +1,10 @@
 /* source/family_tensors.c: the tensors of families in Hugging Face folders: where a name is not the
  * usual one, or one of ours is a part of theirs. */
-#include "source/family.h"
+#include "source/hf.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 #define LAYER   TENSOR_LAYER
 #define NO_MORE { ROLE_COUNT, NULL, 0 }
@@ -224,3 +228,41 @@ const FamilyTensor neox_tensors[] = {
     { ROLE_LM_HEAD,    "lm_head.weight", 0 },
     NO_MORE,
 };
+
+/* ---- Rows and names -------------------------------------------------------------------------- */
+
+const FamilyTensor *hf_family_rows(const Family *f, TensorRole role)
+{
+    const FamilyTensor *own = hf_family_more(f->tensors, role);
+    return own ? own : hf_family_more(family_usual_tensors, role);
+}
+
+const FamilyTensor *hf_family_more(const FamilyTensor *t, TensorRole role)
+{
+    while (t->role != ROLE_COUNT && !(t->role == role && t->name))
+        t++;
+    return t->role == ROLE_COUNT ? NULL : t;
+}
+
+void hf_tensor_name(const char *prefix, const char *pattern, int layer, int number, bool bias,
+                    char out[HF_NAME])
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p && n < HF_NAME; p++) {
+        if (*p == '@')
+            n += (size_t)snprintf(out + n, HF_NAME - n, "%s", prefix);
+        else if (*p == '#' || *p == '{')
+            n += (size_t)snprintf(out + n, HF_NAME - n, "%d", *p == '#' ? layer : number);
+        else
+            out[n++] = *p;
+        if (*p == '{')
+            p += 2; /* {e} */
+    }
+    assert(n + 8 < HF_NAME);
+    out[n] = '\0';
+    char *end = strrchr(out, '.');
+    if (bias && strcmp(end, ".weight") == 0)
+        snprintf(end, 8, ".bias");
+    else if (bias)
+        snprintf(out + n, 8, "_bias");
+}

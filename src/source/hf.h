@@ -149,13 +149,7 @@ bool hf_quant_source(Source *s, const HfQuant *q, RowSource *r, const SourcePart
 bool hf_mxfp4_source(Source *s, const uint8_t *blocks, const uint8_t *scales, RowSource *r,
                      Error *err);
 
-/* ---- hf_tensors.c ---------------------------------------------------------------------------- */
-
-/* Finds our tensors among those of a Hugging Face folder. A missing,
- * additional or misshaped tensor is an error. */
-
-/* Fill s->stored.tensor and s->rows from s->files. s->stored.config must be h->config already. */
-bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err);
+/* ---- family_tensors.c ------------------------------------------------------------------------ */
 
 /* The name of a tensor of the table: prefix, layer, and the number of an expert or head are filled
  * in. */
@@ -167,6 +161,14 @@ void hf_tensor_name(const char *prefix, const char *pattern, int layer, int numb
 const FamilyTensor *hf_family_rows(const Family *f, TensorRole role);
 /* The next one, from t on; NULL: none. */
 const FamilyTensor *hf_family_more(const FamilyTensor *t, TensorRole role);
+
+/* ---- hf_tensors.c ---------------------------------------------------------------------------- */
+
+/* Finds our tensors among those of a Hugging Face folder. A missing,
+ * additional or misshaped tensor is an error. */
+
+/* Fill s->stored.tensor and s->rows from s->files. s->stored.config must be h->config already. */
+bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err);
 
 /* Where our rows begin in the file's matrix (r->base, unit, stride). Returns how many rows the
  * file's matrix has. */

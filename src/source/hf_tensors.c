@@ -1,5 +1,5 @@
 /* source/hf_tensors.c: binds the tensors of a Hugging Face folder to ours. */
-#include "source/hf.h"
+#include "source/hf_bind.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -8,120 +8,12 @@
 
 #include "base/number.h"
 
-enum { NAME_BYTES = HF_NAME };
-
-/* A tensor of the folder by its name. */
-typedef struct NamedTensor {
-    const char *name; const Tensor *t; const TensorFile *file; bool used;
-} NamedTensor;
-
-typedef struct HfBinder {
-    Source         *s;
-    const HfConfig *h;
-    const Config   *c;
-    const char     *prefix;   /* what "@" stands for */
-    NamedTensor    *named;    /* [n], ascending by name */
-    size_t          n;
-    Error          *err;
-} HfBinder;
-
 /* ---- Names ----------------------------------------------------------------------------------- */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const NamedTensor *)a)->name, ((const NamedTensor *)b)->name);
-}
-
-static NamedTensor *find(const HfBinder *b, const char *name)
-{
-    NamedTensor key = { .name = name };
-    return bsearch(&key, b->named, b->n, sizeof key, by_name);
-}
-
-/* The codes of a quantized matrix, by the name that its weights would have; NULL: it is not
- * quantized. */
-static NamedTensor *find_codes(const HfBinder *b, const char *name)
-{
-    QuantTensor  want;
-    NamedTensor *n = hf_quant_tensor(&b->h->quant, QUANT_CODES, name, 1, 1, &want)
-        ? find(b, want.name)
-        : NULL;
-    return n && n->t->dtype == want.dtype[0] ? n : NULL;
-}
-
-/* Modules after pooling have their own files: linear.weight of the first is
- * dense1.linear.weight. */
-static const char *full_name(const HfBinder *b, int file, const char *name)
-{
-    const int first = b->s->n_files - (b->s->dense[0] != NULL) - (b->s->dense[1] != NULL);
-    if (file < first)
-        return name;
-    const size_t n    = strlen(name) + 8;
-    char        *full = source_alloc(b->s, n + 1, b->err);
-    if (full)
-        snprintf(full, n + 1, "dense%d.%s", file - first + 1, name);
-    return full;
-}
-
-static bool list_names(HfBinder *b)
-{
-    for (int i = 0; i < b->s->n_files; i++)
-        b->n += (size_t)b->s->files[i].n_tensors;
-    b->named = source_alloc(b->s, b->n * sizeof *b->named, b->err);
-    size_t at = 0;
-    for (int i = 0; b->named && i < b->s->n_files; i++)
-        for (int t = 0; t < b->s->files[i].n_tensors; t++) {
-            const Tensor *one  = &b->s->files[i].tensors[t];
-            const char   *name = full_name(b, i, one->name);
-            if (!name)
-                return false;
-            b->named[at++] = (NamedTensor){ name, one, &b->s->files[i], false };
-        }
-    if (b->named)
-        qsort(b->named, b->n, sizeof *b->named, by_name);
-    return b->named != NULL;
-}
-
-void hf_tensor_name(const char *prefix, const char *pattern, int layer, int number, bool bias,
-                    char out[HF_NAME])
-{
-    size_t n = 0;
-    for (const char *p = pattern; *p && n < NAME_BYTES; p++) {
-        if (*p == '@')
-            n += (size_t)snprintf(out + n, NAME_BYTES - n, "%s", prefix);
-        else if (*p == '#' || *p == '{')
-            n += (size_t)snprintf(out + n, NAME_BYTES - n, "%d", *p == '#' ? layer : number);
-        else
-            out[n++] = *p;
-        if (*p == '{')
-            p += 2; /* {e} */
-    }
-    assert(n + 8 < NAME_BYTES);
-    out[n] = '\0';
-    char *end = strrchr(out, '.');
-    if (bias && strcmp(end, ".weight") == 0)
-        snprintf(end, 8, ".bias");
-    else if (bias)
-        snprintf(out + n, 8, "_bias");
-}
 
 static void fill_in(const HfBinder *b, const char *pattern, int layer, int number, bool bias,
                     char out[NAME_BYTES])
 {
     hf_tensor_name(b->prefix, pattern, layer, number, bias, out);
-}
-
-const FamilyTensor *hf_family_rows(const Family *f, TensorRole role)
-{
-    const FamilyTensor *own = hf_family_more(f->tensors, role);
-    return own ? own : hf_family_more(family_usual_tensors, role);
-}
-
-const FamilyTensor *hf_family_more(const FamilyTensor *t, TensorRole role)
-{
-    while (t->role != ROLE_COUNT && !(t->role == role && t->name))
-        t++;
-    return t->role == ROLE_COUNT ? NULL : t;
 }
 
 /* The row whose tensor exists, or the first row. */
@@ -131,7 +23,7 @@ static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
     char                name[NAME_BYTES];
     for (const FamilyTensor *t = first; t; t = hf_family_more(t + 1, s->role)) {
         fill_in(b, t->name, s->layer, 0, s->bias, name);
-        if (find(b, name) || find_codes(b, name))
+        if (hf_find(b, name) || hf_find_codes(b, name))
             return t;
     }
     return first;
@@ -148,12 +40,12 @@ static const char *choose_prefix(HfBinder *b)
     for (int i = 0; i < 3 && f->prefix[i]; i++) {
         b->prefix = f->prefix[i];
         fill_in(b, embed->name, 0, 0, false, name);
-        if (find(b, name))
+        if (hf_find(b, name))
             return b->prefix;
     }
     b->prefix = "";
     fill_in(b, embed->name, 0, 0, false, name);
-    return find(b, name) ? "" : f->prefix[0];
+    return hf_find(b, name) ? "" : f->prefix[0];
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
@@ -336,7 +228,7 @@ static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, i
 {
     char name[NAME_BYTES];
     fill_in(b, t->name, s->layer, i, s->bias, name);
-    NamedTensor *n = find(b, name);
+    NamedTensor *n = hf_find(b, name);
     if (!n)
         return missing(b, s, name, want);
     if (!fits(b, s, n->t, want))
@@ -359,7 +251,7 @@ static bool one_number(HfBinder *b, const TensorSpec *s, const char *pattern, fl
     char         name[NAME_BYTES];
     TensorShape  want = { .rank = 1, .dim = { 1 } };
     fill_in(b, pattern, s->layer, 0, false, name);
-    NamedTensor *n = find(b, name);
+    NamedTensor *n = hf_find(b, name);
     if (!n)
         return missing(b, s, name, &want);
     if (n->t->n_elements != 1)
@@ -404,7 +296,7 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
     for (int i = 0; i < 2; i++, want.rank--) {
         fill_in(b, t->name, s->layer, 0, false, name);
         memcpy(strrchr(name, '_'), ends[i], 8);
-        NamedTensor *n = find(b, name);
+        NamedTensor *n = hf_find(b, name);
         if (!n)
             return missing(b, s, name, &want);
         if (s->k % 32 != 0)
@@ -428,7 +320,7 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
 static bool bind_quant_part(HfBinder *b, const TensorSpec *s, const QuantTensor *q, SourcePart *out)
 {
     TensorShape  want = { .rank = q->rank, .dim = { q->dim[0], q->dim[1] } };
-    NamedTensor *n    = find(b, q->name);
+    NamedTensor *n    = hf_find(b, q->name);
     bool         one  = q->dim[0] == 1 && (q->rank == 1 || q->dim[1] == 1), good = false;
     char         known[64] = "";
     if (!n)
@@ -474,7 +366,7 @@ static void skip_activations(const HfBinder *b, const char *name)
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         snprintf(other, sizeof other, "%.*s%s", (int)(strrchr(name, '.') + 1 - name), name,
                  ends[i]);
-        NamedTensor *n = find(b, other);
+        NamedTensor *n = hf_find(b, other);
         if (n)
             n->used = true;
     }
@@ -496,7 +388,7 @@ static bool bind_quant(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
     for (QuantPart kind = QUANT_CODES; kind < QUANT_PARTS; kind++) {
         fill_in(b, t->name, s->layer, 0, false, name);
         if (!hf_quant_tensor(q, kind, name, rows, k, &want)
-            || (want.optional && !find(b, want.name)))
+            || (want.optional && !hf_find(b, want.name)))
             continue;
         part[kind] = &r->part[r->n_parts];
         for (int i = 0; i < n; i++, r->n_parts++) {
@@ -522,7 +414,7 @@ static bool is_quant(const HfBinder *b, const TensorSpec *s, const FamilyTensor 
     return s->k && !s->bias
         && (t->lies & (IN_UK | IN_UV)
             || ((s->stack == 1 || n > 1) && !(t->lies & TRANSPOSED) && !strstr(t->name, "{h}")))
-        && find_codes(b, name);
+        && hf_find_codes(b, name);
 }
 
 /* From A_log, which has been bound. */
@@ -585,126 +477,12 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
     return s->role != ROLE_DELTA_RATE || rate(b, r, s->rows, out);
 }
 
-/* ---- Tensors that are there and not needed --------------------------------------------------- */
-
-/* Does a name follow a pattern, in which "@" is the prefix, "#" digits, "*" the rest? */
-static bool follows(const HfBinder *b, const char *name, const char *pattern)
-{
-    if (*pattern == '@') {
-        if (strncmp(name, b->prefix, strlen(b->prefix)) != 0)
-            return false;
-        name += strlen(b->prefix);
-        pattern++;
-    }
-    for (; *pattern && *pattern != '*'; pattern++) {
-        size_t digits = strspn(name, "0123456789");
-        if (*pattern == '#' ? digits == 0 : *name != *pattern)
-            return false;
-        name += *pattern == '#' ? digits : 1;
-    }
-    return *pattern == '*' || !*name;
-}
-
-/* The number after a word of the name; -1: none. */
-static int number_after(const char *name, const char *word)
-{
-    const char *at = strstr(name, word);
-    int         n;
-    return at && sscanf(at + strlen(word), "%9d.", &n) == 1 ? n : -1;
-}
-
-/* Programs of 2023 stored biases of zeros with each matrix that they quantized. */
-static bool bias_of_zeros(const HfBinder *b, const NamedTensor *n)
-{
-    char        weight[NAME_BYTES];
-    const char *end = strrchr(n->name, '.');
-    if (b->h->quant.form < QUANT_GPTQ || !end || strcmp(end, ".bias") != 0)
-        return false;
-    int length = snprintf(weight, sizeof weight, "%.*s.weight", (int)(end - n->name), n->name);
-    if (length >= (int)sizeof weight || !find_codes(b, weight))
-        return false;
-    for (size_t i = 0; i < n->t->n_bytes; i++)
-        if (((const char *)n->t->data)[i] != 0)
-            return false;
-    return true;
-}
-
-static bool unused(const HfBinder *b, const char *name)
-{
-    const FamilyWrapper *w = b->h->wrapper;
-    int                  layer = number_after(name, "layers.") - b->c->n_layers;
-    if (layer >= 0 && layer < b->s->next_layers)
-        return true;
-    for (int i = 0; i < 3 && b->h->family->unused[i]; i++)
-        if (follows(b, name, b->h->family->unused[i]))
-            return true;
-    for (int i = 0; w && i < 6 && w->others[i]; i++)
-        if (strncmp(name, w->others[i], strlen(w->others[i])) == 0)
-            return true;
-    return false;
-}
-
-/* A tied model may store its head as well. Loaders disagree on a head that differs: the model is
- * then ambiguous, so it is an error. */
-static bool check_head(const HfBinder *b, NamedTensor *head)
-{
-    const Tensor *embed = b->s->rows[0].part[0].t, *t = head->t;
-    bool same = t->dtype == embed->dtype && t->rank == 2 && t->shape[0] == embed->shape[0]
-        && t->shape[1] == embed->shape[1]
-        && (t->data == embed->data || memcmp(t->data, embed->data, t->n_bytes) == 0);
-    head->used = true;
-    return same
-        || fail(b->err, INPUT,
-                "%s: tensor %s: expected the values of %s (tie_word_embeddings is true), found "
-                "others"
-                " (set tie_word_embeddings to false to use this head, or remove it)",
-                head->file->map.path, head->name, embed->name);
-}
-
-static bool extra(const HfBinder *b, const NamedTensor *n, int n_extra)
-{
-    char        found[160], why[128] = "";
-    const char *end = strrchr(n->name, '.');
-    int         layer = number_after(n->name, "layers.") >= 0 ? number_after(n->name, "layers.")
-                                                              : number_after(n->name, "h.");
-    if (n_extra > 1)
-        snprintf(why, sizeof why, " (%d tensors that the config does not ask for)", n_extra);
-    if (end && strcmp(end, ".bias") == 0)
-        snprintf(why, sizeof why, " (the config has no bias here)");
-    if (layer >= b->c->n_layers)
-        snprintf(why, sizeof why, " (the config has %d layers)", b->c->n_layers);
-    else if (number_after(n->name, ".experts.") >= b->c->n_experts)
-        snprintf(why, sizeof why, " (the config has %d experts)", b->c->n_experts);
-    return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor, found %s %s%s",
-                n->file->map.path, n->name, dtype_name(n->t->dtype),
-                tensor_shape_text(n->t, found, sizeof found), why);
-}
-
-static bool check_rest(HfBinder *b)
-{
-    int          n_extra = 0;
-    const NamedTensor *first   = NULL;
-    for (const FamilyTensor *t = b->c->tied_embeddings ? hf_family_rows(b->h->family, ROLE_LM_HEAD)
-                                                       : NULL;
-         t; t = hf_family_more(t + 1, ROLE_LM_HEAD)) {
-        NamedTensor *head = find(b, t->name);
-        if (head && !check_head(b, head))
-            return false;
-    }
-    for (size_t i = 0; i < b->n; i++)
-        if (!b->named[i].used && !unused(b, b->named[i].name) && !bias_of_zeros(b, &b->named[i])) {
-            first = first ? first : &b->named[i];
-            n_extra++;
-        }
-    return !first || extra(b, first, n_extra);
-}
-
 static bool stores_head(const HfBinder *b)
 {
     bool there = false;
     for (const FamilyTensor *t = hf_family_rows(b->h->family, ROLE_LM_HEAD); t;
          t = hf_family_more(t + 1, ROLE_LM_HEAD))
-        there |= find(b, t->name) != NULL;
+        there |= hf_find(b, t->name) != NULL;
     return there;
 }
 
@@ -717,7 +495,7 @@ static bool keep_next(HfBinder *b, Config *c)
     char name[NAME_BYTES];
     for (TensorRole i = ROLE_MTP_EMBED_NORM; there && i <= ROLE_MTP_FINAL_NORM; i++) {
         fill_in(b, hf_family_rows(b->h->family, i)->name, c->n_layers, 0, false, name);
-        there = find(b, name) || find_codes(b, name);
+        there = hf_find(b, name) || hf_find_codes(b, name);
     }
     c->mtp_layers = there;
     return config_check(c, b->s->path, b->err);
@@ -726,7 +504,7 @@ static bool keep_next(HfBinder *b, Config *c)
 /* The tensor gives the number of labels. transformers uses the last token's hidden state. */
 static bool take_labels(HfBinder *b, Config *c)
 {
-    const NamedTensor *score = find(b, "score.weight");
+    const NamedTensor *score = hf_find(b, "score.weight");
     const int64_t      most  = score && score->t->rank == 2 ? score->t->shape[0] : 0;
     if (most < 1 || most > MAX_WIDTH)
         return fail(b->err, INPUT, "%s: tensor score.weight: expected a row for each label, found "
@@ -737,7 +515,7 @@ static bool take_labels(HfBinder *b, Config *c)
                     "modules or a pooling before it", b->s->path);
     c->pool            = c->pool == POOL_UNSAID ? POOL_LAST : c->pool;
     c->dense1          = (int)most;
-    c->dense1_bias     = find(b, "score.bias") != NULL;
+    c->dense1_bias     = hf_find(b, "score.bias") != NULL;
     c->dense1_act      = most == 1 && !b->h->raw_label ? DENSE_SIGMOID : DENSE_PLAIN;
     c->labels          = true;
     c->tied_embeddings = false;
@@ -749,7 +527,7 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
     HfBinder      b = { .s = s, .h = h, .c = &s->stored.config, .err = err };
     StoredModel *c = &s->stored;
     int         i = 0;
-    if (!list_names(&b))
+    if (!hf_list_names(&b))
         return no_memory(s->path, err);
     if (h->labels && !take_labels(&b, &c->config))
         return false;
@@ -763,5 +541,5 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)
         if (!bind(&b, &spec, &s->rows[i], &c->tensor[i]))
             return false;
-    return check_rest(&b);
+    return hf_check_rest(&b);
 }
