@@ -222,7 +222,7 @@ static void fill_items(const tblock_generation *g, tblock_item *item)
     }
 }
 
-static void tell(tblock_generation *g, size_t index, int32_t token, const float *logits)
+static void report_token(tblock_generation *g, size_t index, int32_t token, const float *logits)
 {
     if (!g->opt.on_token)
         return;
@@ -242,7 +242,7 @@ static bool sample_token(tblock_generation *g)
         fail(&g->error, why.status, "%s: %s", c->model->source.path, why.msg);
         return give_up(g);
     }
-    tell(g, g->n_ids, id, g->logits);
+    report_token(g, g->n_ids, id, g->logits);
     if (ends_text(g, id)) {
         end_with(g, TBLOCK_END_TOKEN);
         return false;
@@ -277,7 +277,7 @@ static void sample_tokens(tblock_generation *g, size_t item, size_t n)
 }
 
 /* Reports the prompt's own tokens to on_token, with their logits. */
-static bool tell_prompt(tblock_generation *g)
+static bool report_prompt(tblock_generation *g)
 {
     for (size_t i = 0; i < g->n_items; i++) {
         size_t next = g->n_held + i + 1;
@@ -286,7 +286,7 @@ static bool tell_prompt(tblock_generation *g)
         if (!context_check_logits(g->context, g->first_item + i, &g->error))
             return give_up(g);
         if (next < g->n_known)
-            tell(g, next, g->ids[next], tblock_logits(g->context, g->first_item + i));
+            report_token(g, next, g->ids[next], tblock_logits(g->context, g->first_item + i));
     }
     return true;
 }
@@ -305,7 +305,7 @@ static void take_step(tblock_generation *g)
     if (n == 0)
         return;
     if (g->n_held < g->n_known) {
-        if (g->told_from != SIZE_MAX && !tell_prompt(g))
+        if (g->told_from != SIZE_MAX && !report_prompt(g))
             return;
         g->n_held += n;
         if (g->n_held < g->n_known || !embedding_is_finite(g))

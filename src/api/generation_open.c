@@ -131,7 +131,7 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
 }
 
 /* Is a sequence free, and all of it a prefix of ids? */
-static bool begins_with(const tblock_generation *g, int32_t seq)
+static bool is_whole_prefix(const tblock_generation *g, int32_t seq)
 {
     const SeqTokens *t = &g->context->seq_tokens[seq];
     const size_t     n = (size_t)g->context->kv.seq[seq].length;
@@ -141,13 +141,13 @@ static bool begins_with(const tblock_generation *g, int32_t seq)
 
 /* The sequence with the longest common prefix, and its length; of several, one that holds nothing
  * else. -1: none has any. */
-static int32_t longest_beginning(const tblock_generation *g, size_t *n)
+static int32_t longest_prefix(const tblock_generation *g, size_t *n)
 {
     int32_t best = -1;
     *n           = 0;
     for (int32_t s = 0; s < g->context->n_seqs; s++) {
         size_t same = common_tokens(g, s);
-        if (same > *n || (same && same == *n && begins_with(g, s))) {
+        if (same > *n || (same && same == *n && is_whole_prefix(g, s))) {
             best = s;
             *n   = same;
         }
@@ -162,7 +162,7 @@ static uint64_t last_use(const tblock_context *c, int32_t seq)
 }
 
 /* The least recently used free sequence; `but` only if there is no other. -1: none. */
-static int32_t least_loss(const tblock_context *c, int32_t but)
+static int32_t lru_sequence(const tblock_context *c, int32_t but)
 {
     int32_t best = -1;
     for (int32_t s = 0; s < c->n_seqs; s++)
@@ -179,8 +179,8 @@ static bool take_sequence(tblock_generation *g, Error *err)
     tblock_context *c = g->context;
     size_t          n;
     Error           why  = { 0 };
-    int32_t         from = longest_beginning(g, &n);
-    int32_t         to   = from >= 0 && begins_with(g, from) ? from : least_loss(c, from);
+    int32_t         from = longest_prefix(g, &n);
+    int32_t         to   = from >= 0 && is_whole_prefix(g, from) ? from : lru_sequence(c, from);
     if (to < 0)
         return fail(err, USAGE,
                     "expected a free sequence, but all %d of the context are in use by "

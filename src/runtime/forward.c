@@ -39,7 +39,7 @@ static void latent_qkv(Run *r, const Layer *w)
 }
 
 /* Attention: each token reads the tokens before it, through their k and v in the cache. */
-static void look_back(Run *r, int l)
+static void self_attention(Run *r, int l)
 {
     const Config *c = &r->model->cfg;
     const Layer  *w = &r->layer[l];
@@ -79,7 +79,7 @@ static void look_back(Run *r, int l)
 
 /* Instead of attention, a short convolution (Liquid AI 2025): each channel convolves its last few
  * values, which are the sequence's whole state. */
-static void convolve(Run *r, int l)
+static void short_convolution(Run *r, int l)
 {
     const Layer *w = &r->layer[l];
     matmul(r, &r->conv_b, &r->xn, &w->conv_b);    /* three products    [n_tok, d_model] each */
@@ -93,7 +93,7 @@ static void convolve(Run *r, int l)
 
 /* Or the gated delta rule (Yang et al. 2024): each head's state is a matrix that maps keys to
  * values. A token decays it, corrects the value of its key, and reads it with its query. */
-static void remember(Run *r, int l)
+static void gated_delta_net(Run *r, int l)
 {
     const Layer *w = &r->layer[l];
     matmul(r, &r->conv_x, &r->xn, &w->delta_qkv); /* q, k and v of all heads */
@@ -119,11 +119,11 @@ static void block(Run *r, int l)
     /* Attention, or what the layer has instead. */
     norm(r, &r->xn, &r->x, w->attn_norm);    /* n = norm(x)          [n_tok, d_model] */
     if (!config_state(c, l))
-        look_back(r, l);
+        self_attention(r, l);
     else if (c->delta_heads == 0)
-        convolve(r, l);
+        short_convolution(r, l);
     else
-        remember(r, l);
+        gated_delta_net(r, l);
     if (r->n_tok == 0)
         return;
     if (place == PLACE_PARALLEL2)

@@ -13,37 +13,37 @@
 #include "base/sound.h"
 
 enum {
-    TILE         = 64, /* tokens of a KV tile (docs/format.md, "State") */
-    LEAST_PIECE  = 16,
-    SHARED_LEAST = TILE,       /* tokens of a prefix that is worth waiting for */
-    MOST_UNREAD  = 1 << 20,    /* bytes of a stream that its client has not read */
-    SLACK        = 2,          /* a prompt may be overtaken for this many times its prefill time */
-    RECENT       = 3
+    TILE       = 64, /* tokens of a KV tile (docs/format.md, "State") */
+    MIN_CHUNK  = 16,
+    MIN_SHARED = TILE,         /* tokens of a prefix that is worth waiting for */
+    MAX_UNSENT = 1 << 20,      /* bytes of a stream that its client has not read */
+    SLACK      = 2,            /* a prompt may be overtaken for this many times its prefill time */
+    RECENT     = 3
 };
 /* By loads of bench/serve/compare.py, 1B q4, 2 threads of an AMD EPYC:
  * - step_seconds: "8 clients, mixed" takes 30.8 s, and 34.8 with 0.1 and prompts in order of
  *   arrival; the first token (p50) comes after 2.6 and 10.6 s. With more, streams are slower.
  * - added_seconds was not compared with another value: "8 clients, prompts of 2048 beside" has gaps
  *   of 155 ms (p50), at most 234.
- * - piece_seconds was chosen without a bench. A new prompt may wait this long for the current step:
- *   compare first_p50 and seconds of "open, 0.5 a second" and "8 clients". */
+ * - prefill_seconds was chosen without a bench. A new prompt may wait this long for the current
+ *   step: compare first_p50 and seconds of "open, 0.5 a second" and "8 clients". */
 static const double step_seconds  = 0.14; /* of a step with decode and prefill; ... */
 static const double added_seconds = 0.1;  /* ... but prefill may always add this much to it */
-static const double piece_seconds = 0.4;  /* of a step without decode */
+static const double prefill_seconds = 0.4; /* of a step without decode */
 
 /* Between steps, with the lock held (scheduler_is_sound):
  * - No job of the server's list has ended. n_open of its choices have not ended, and n_running of
  *   these have a generation; the others wait, with the ids to resume from if they were preempted. A
  *   choice that has ended has none. The server's counts are the sums.
  * - The taken sequences are those of the generations, one each: at most `parallel`.
- * - choice and taking are of the current step: after it they may point to freed memory. */
+ * - choice and batch are of the current step: after it they may point to freed memory. */
 struct Scheduler {
     Server             *s;
-    tblock_generation **taking; /* [parallel] */
+    tblock_generation **batch; /* [parallel] */
     Choice            **choice; /* of these generations */
-    size_t              n, n_reading;
-    size_t              unread;     /* prompt tokens that the batch has yet to compute */
-    size_t              piece;      /* prefill budget: most of them in the next step */
+    size_t              n, n_prefilling;
+    size_t              uncomputed; /* prompt tokens that the batch has yet to compute */
+    size_t              budget;     /* prefill budget: most of them in the next step */
     double              decode_seconds; /* of the last step without prefill, ... */
     size_t              decode_n;       /* ... and how many sequences it decoded */
     double              recent[RECENT]; /* time that a prompt token added to each of the last
@@ -98,7 +98,7 @@ bool scheduler_is_sound(const Scheduler *k)
         && n_running <= (size_t)s->o->parallel;
 }
 
-static void let_go(Scheduler *k, Choice *c)
+static void release_sequence(Scheduler *k, Choice *c)
 {
     const int32_t seq = info_of(c).seq;
     k->taken[seq]     = false;
@@ -109,7 +109,7 @@ static void let_go(Scheduler *k, Choice *c)
     k->s->counts.running--;
 }
 
-static bool tells(const Job *j) { return j->stream || j->form->pieces; }
+static bool wants_deltas(const Job *j) { return j->stream || j->form->pieces; }
 
 /* Keeps the text, without the token that ended it. */
 static void end_choice(Scheduler *k, Choice *c, int end)
@@ -120,12 +120,12 @@ static void end_choice(Scheduler *k, Choice *c, int end)
         tblock_generation_info i = info_of(c);
         text_out_bytes(&c->text, i.text, i.n_bytes);
         c->stop = i.stop;
-        let_go(k, c);
+        release_sequence(k, c);
     } else {
         n->waiting--;
     }
     c->job->n_open--;
-    if (tells(c->job) && end != TBLOCK_END_STOPPED && end != TBLOCK_END_FAILED)
+    if (wants_deltas(c->job) && end != TBLOCK_END_STOPPED && end != TBLOCK_END_FAILED)
         c->job->form->ended(c);
 }
 
@@ -199,22 +199,22 @@ static void watch(Scheduler *k)
 /* ---- Prefill budget -------------------------------------------------------------------------- */
 
 /* One that decodes has its last token to compute; one in prefill, more. */
-static size_t n_unread(const tblock_generation_info *i) { return i->n_ids - i->n_held; }
-static bool   is_reading(const tblock_generation_info *i) { return n_unread(i) > 1; }
+static size_t n_uncomputed(const tblock_generation_info *i) { return i->n_ids - i->n_held; }
+static bool   is_prefilling(const tblock_generation_info *i) { return n_uncomputed(i) > 1; }
 
 /* How many sequences decode, and the prompt tokens still to compute, also of those that wait. */
-static void count_work(const Server *s, size_t *n_decoding, size_t *unread)
+static void count_work(const Server *s, size_t *n_decoding, size_t *uncomputed)
 {
-    *n_decoding = *unread = 0;
+    *n_decoding = *uncomputed = 0;
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
             const Choice *c = &j->choice[i];
             if (c->generation) {
                 tblock_generation_info now = info_of(c);
-                *n_decoding += !is_reading(&now);
-                *unread += is_reading(&now) ? n_unread(&now) : 0;
+                *n_decoding += !is_prefilling(&now);
+                *uncomputed += is_prefilling(&now) ? n_uncomputed(&now) : 0;
             } else if (c->end == TBLOCK_GOES_ON) {
-                *unread += c->ids ? c->n_ids : c->prompt->n;
+                *uncomputed += c->ids ? c->n_ids : c->prompt->n;
             }
         }
 }
@@ -229,17 +229,17 @@ static double decode_seconds(const Scheduler *k, size_t n)
 
 /* The cost of a token is known from earlier steps, so the first chunk in a batch with decode is
  * already short enough. All of the step is one batch. */
-static void plan_piece(Scheduler *k)
+static void plan_prefill(Scheduler *k)
 {
     const size_t n_batch = (size_t)k->s->computing.n_batch;
     size_t       decoding, most;
     count_work(k->s, &decoding, &most);
     const double left  = step_seconds - decode_seconds(k, decoding);
-    const double bound = !decoding ? piece_seconds : left > added_seconds ? left : added_seconds;
-    const double fits  = k->token_seconds > 0 ? bound / k->token_seconds : LEAST_PIECE;
+    const double bound = !decoding ? prefill_seconds : left > added_seconds ? left : added_seconds;
+    const double fits  = k->token_seconds > 0 ? bound / k->token_seconds : MIN_CHUNK;
     most = n_batch > decoding && n_batch - decoding < most ? n_batch - decoding : most;
-    k->piece           = fits < (double)most ? (size_t)fits : most;
-    k->piece           = k->piece < LEAST_PIECE ? LEAST_PIECE : k->piece;
+    k->budget          = fits < (double)most ? (size_t)fits : most;
+    k->budget          = k->budget < MIN_CHUNK ? MIN_CHUNK : k->budget;
 }
 
 static double middle(const double x[RECENT])
@@ -252,14 +252,15 @@ static double middle(const double x[RECENT])
  * step predicts nothing; hence the median. */
 static void learn_from_step(Scheduler *k, double seconds)
 {
-    const size_t read = k->unread < k->piece ? k->unread : k->piece, decoding = k->n - k->n_reading;
-    if (!read) {
+    const size_t chunk    = k->uncomputed < k->budget ? k->uncomputed : k->budget;
+    const size_t decoding = k->n - k->n_prefilling;
+    if (!chunk) {
         k->decode_seconds = seconds;
         k->decode_n       = decoding;
     }
-    if (read < LEAST_PIECE)
+    if (chunk < MIN_CHUNK)
         return;
-    const double found = (seconds - fmin(decode_seconds(k, decoding), seconds / 2)) / (double)read;
+    const double found = (seconds - fmin(decode_seconds(k, decoding), seconds / 2)) / (double)chunk;
     k->recent[k->n_measured++ % RECENT] = found;
     k->token_seconds = k->n_measured < RECENT ? found : middle(k->recent);
 }
@@ -267,7 +268,7 @@ static void learn_from_step(Scheduler *k, double seconds)
 /* ---- KV memory ------------------------------------------------------------------------------- */
 
 /* Evict the least recently used idle prefix. */
-static bool forget_oldest(Scheduler *k)
+static bool evict_oldest(Scheduler *k)
 {
     Server *s   = k->s;
     int32_t old = -1;
@@ -280,9 +281,9 @@ static bool forget_oldest(Scheduler *k)
 
 static bool embeds(const Choice *c) { return c->job->options.pool != TBLOCK_POOL_NONE; }
 
-/* Preempt the last in the order of gather, the youngest: it resumes later, from its tokens, with
- * the same bits. The first one is never preempted, so one always advances. */
-static bool give_way(Scheduler *k)
+/* Preempt the last in the order of form_batch, the youngest: it resumes later, from its tokens,
+ * with the same bits. The first one is never preempted, so one always advances. */
+static bool preempt_youngest(Scheduler *k)
 {
     Server *s     = k->s;
     Choice *young = NULL;
@@ -300,7 +301,7 @@ static bool give_way(Scheduler *k)
     free(young->ids);
     young->ids   = ids;
     young->n_ids = i.n_ids;
-    let_go(k, young);
+    release_sequence(k, young);
     s->counts.waiting++;
     s->counts.preempted++;
     return true;
@@ -322,17 +323,17 @@ static bool tiles_fit(Scheduler *k, size_t tiles)
 
 /* The tiles that the next step of n sequences may add: for each a new tile, and a copy of a shared
  * one that it writes to; and those of the prompt tokens. */
-static size_t step_tiles(size_t n, size_t n_read) { return 2 * n + n_read / TILE + 2; }
+static size_t step_tiles(size_t n, size_t n_prefilled) { return 2 * n + n_prefilled / TILE + 2; }
 
-static void make_room(Scheduler *k)
+static void reclaim_kv(Scheduler *k)
 {
     const Counts *n = &k->s->counts;
-    while (n->running && !tiles_fit(k, step_tiles(n->running, k->piece))) {
-        if (forget_oldest(k) || give_way(k))
+    while (n->running && !tiles_fit(k, step_tiles(n->running, k->budget))) {
+        if (evict_oldest(k) || preempt_youngest(k))
             continue;
-        if (k->piece <= TILE)
+        if (k->budget <= TILE)
             break; /* only one runs: there is room for one */
-        k->piece /= 2;
+        k->budget /= 2;
     }
 }
 
@@ -345,7 +346,7 @@ static void make_room(Scheduler *k)
  * difference, in each step with a free slot. It stays because it is cheap beside the step: 32
  * prompts of 2,048 tokens, all alike, take 17 us on an AMD EPYC, so a full queue of 512 takes 9 ms.
  * A tree of prompts would have to be updated at each start, preemption and end. */
-static bool waits_for_beginning(const Server *s, const Choice *c)
+static bool waits_for_prefix(const Server *s, const Choice *c)
 {
     const int32_t *ids = c->prompt->ids;
     if (c->job->options.prompt_logits || c->job->options.pool == TBLOCK_POOL_MEAN
@@ -360,7 +361,7 @@ static bool waits_for_beginning(const Server *s, const Choice *c)
             size_t same = 0, most = c->prompt->n < o.n_given ? c->prompt->n : o.n_given;
             while (same < most && o.ids[same] == ids[same])
                 same++;
-            if (same >= SHARED_LEAST && o.n_held < same)
+            if (same >= MIN_SHARED && o.n_held < same)
                 return true;
         }
     return false;
@@ -402,7 +403,7 @@ static bool open_choice(Scheduler *k, Choice *c)
 
 /* The next slot goes to the request that has the fewest, so that one with a thousand choices blocks
  * no other; of equal ones to the oldest. NULL: none can start now. */
-static Choice *next_in_line(const Server *s)
+static Choice *next_waiting(const Server *s)
 {
     Job *best = NULL;
     for (Job *j = s->first; j; j = j->next)
@@ -420,17 +421,17 @@ static void admit(Scheduler *k)
     for (Job *j = s->first; j; j = j->next)
         j->passed = false;
     while (s->counts.running < (size_t)s->o->parallel) {
-        Choice *c = next_in_line(s);
+        Choice *c = next_waiting(s);
         if (!c)
             return;
         const size_t n_ids = c->ids ? c->n_ids : c->prompt->n;
-        const size_t tiles = step_tiles(s->counts.running + 1, n_ids > k->piece ? n_ids : k->piece)
-            + 1;
-        while (!tiles_fit(k, tiles) && forget_oldest(k))
+        const size_t most  = n_ids > k->budget ? n_ids : k->budget;
+        const size_t tiles = step_tiles(s->counts.running + 1, most) + 1;
+        while (!tiles_fit(k, tiles) && evict_oldest(k))
             ;
         if (s->counts.running && !tiles_fit(k, tiles))
             return;
-        if (waits_for_beginning(s, c))
+        if (waits_for_prefix(s, c))
             c->job->passed = true;
         else if (!open_choice(k, c))
             end_job(k, c->job, MHD_HTTP_INTERNAL_SERVER_ERROR);
@@ -441,7 +442,7 @@ enum { DECODE, PREFILL, PREFILL_TO_EMBED, N_PHASES };
 
 static int phase_of(const Choice *c, const tblock_generation_info *now)
 {
-    return !is_reading(now) ? DECODE : embeds(c) ? PREFILL_TO_EMBED : PREFILL;
+    return !is_prefilling(now) ? DECODE : embeds(c) ? PREFILL_TO_EMBED : PREFILL;
 }
 
 /* Prefill order: a short prompt overtakes a long one that came a little earlier, so that it can
@@ -449,7 +450,7 @@ static int phase_of(const Choice *c, const tblock_generation_info *now)
 static double due(const Scheduler *k, const Choice *c)
 {
     const tblock_generation_info now = info_of(c);
-    return c->job->arrived + SLACK * k->token_seconds * (double)n_unread(&now);
+    return c->job->arrived + SLACK * k->token_seconds * (double)n_uncomputed(&now);
 }
 
 /* Add it to the batch, after those from `first` on that are due no later. */
@@ -459,29 +460,29 @@ static void put_in_order(Scheduler *k, Choice *c, size_t first)
     size_t       at   = k->n++;
     for (; at > first && due(k, k->choice[at - 1]) > when; at--) {
         k->choice[at] = k->choice[at - 1];
-        k->taking[at] = k->taking[at - 1];
+        k->batch[at] = k->batch[at - 1];
     }
     k->choice[at] = c;
-    k->taking[at] = c->generation;
+    k->batch[at] = c->generation;
 }
 
 /* Form the batch: decode first; then prompts share the prefill budget in the order in which they
  * are due; then embeddings. */
-static void gather(Scheduler *k)
+static void form_batch(Scheduler *k)
 {
-    k->n = k->n_reading = k->unread = 0;
+    k->n = k->n_prefilling = k->uncomputed = 0;
     for (int phase = DECODE; phase < N_PHASES; phase++) {
         const size_t first = k->n;
         for (Job *j = k->s->first; j; j = j->next)
             for (size_t i = 0; i < j->n_choices; i++) {
                 Choice *c = &j->choice[i];
-                if (!c->generation || (j->stream && j->out.n - j->n_sent > MOST_UNREAD))
+                if (!c->generation || (j->stream && j->out.n - j->n_sent > MAX_UNSENT))
                     continue;
                 tblock_generation_info now = info_of(c);
                 if (phase_of(c, &now) != phase)
                     continue;
-                k->n_reading += phase != DECODE;
-                k->unread += phase != DECODE ? n_unread(&now) : 0;
+                k->n_prefilling += phase != DECODE;
+                k->uncomputed += phase != DECODE ? n_uncomputed(&now) : 0;
                 put_in_order(k, c, phase == DECODE ? k->n : first);
             }
     }
@@ -490,17 +491,17 @@ static void gather(Scheduler *k)
 /* ---- Results of a step ----------------------------------------------------------------------- */
 
 /* Emit what is new. */
-static void tell(Choice *c, const tblock_generation_info *i)
+static void emit_delta(Choice *c, const tblock_generation_info *i)
 {
-    Job *j = c->job;
-    if (tells(j) && (i->n_bytes > c->told_text || c->n_tokens > c->told_tokens)) {
-        j->form->piece(c, i->text + c->told_text, i->n_bytes - c->told_text, c->told_tokens);
+    const size_t sent = c->told_text;
+    if (wants_deltas(c->job) && (i->n_bytes > sent || c->n_tokens > c->told_tokens)) {
+        c->job->form->piece(c, i->text + sent, i->n_bytes - sent, c->told_tokens);
         c->told_text   = i->n_bytes;
         c->told_tokens = c->n_tokens;
     }
 }
 
-static void take_step(Scheduler *k, Choice *c, double now)
+static void take_results(Scheduler *k, Choice *c, double now)
 {
     Job                   *j = c->job;
     Counts                *n = &k->s->counts;
@@ -527,7 +528,7 @@ static void take_step(Scheduler *k, Choice *c, double now)
         c->end = TBLOCK_END_FAILED;
         return;
     }
-    tell(c, &i);
+    emit_delta(c, &i);
     if (i.end != TBLOCK_GOES_ON && j->computed && !j->computed(c, &err)) {
         snprintf(j->why, sizeof j->why, "%s", err.msg);
         c->end = TBLOCK_END_FAILED;
@@ -542,7 +543,7 @@ static void after_step(Scheduler *k)
     Server      *s   = k->s;
     s->counts.steps++;
     for (size_t i = 0; i < k->n; i++)
-        take_step(k, k->choice[i], now);
+        take_results(k, k->choice[i], now);
     for (Job *j = s->first, *next; j; j = next) {
         next      = j->next;
         bool fail = false;
@@ -566,11 +567,11 @@ static void step(Scheduler *k)
     tblock_error err   = { 0 };
     const double begun = clock_seconds();
     bool         good  = true;
-    gather(k);
+    form_batch(k);
     if (!k->n)
         return;
     pthread_mutex_unlock(&s->lock);
-    good = tblock_advance(s->o->context, k->taking, k->n, k->piece, &err);
+    good = tblock_advance(s->o->context, k->batch, k->n, k->budget, &err);
     find_asked(s, k->pool);
     pthread_mutex_lock(&s->lock);
     s->counts.kv_bytes = kv_bytes(s);
@@ -616,13 +617,13 @@ void scheduler_run(Server *s)
 {
     const size_t n_seqs = (size_t)s->computing.n_seqs, parallel = (size_t)s->o->parallel;
     Scheduler    k      = { .s      = s,
-                            .taking = calloc(parallel, sizeof *k.taking),
+                            .batch  = calloc(parallel, sizeof *k.batch),
                             .choice = calloc(parallel, sizeof *k.choice),
                             .used   = calloc(n_seqs, sizeof *k.used),
                             .taken  = calloc(n_seqs, sizeof *k.taken),
                             .pool   = threads_pool_new(s->computing.threads, false) };
     pthread_mutex_lock(&s->lock);
-    if (!k.taking || !k.choice || !k.used || !k.taken)
+    if (!k.batch || !k.choice || !k.used || !k.taken)
         s->draining = s->at_once = true; /* each job ends before it starts */
     while (s->first || s->n_unread || !s->draining) {
         http_sweep(s);
@@ -632,8 +633,8 @@ void scheduler_run(Server *s)
         }
         watch(&k);
         ASSERT_SOUND(scheduler_is_sound(&k));
-        plan_piece(&k);
-        make_room(&k);
+        plan_prefill(&k);
+        reclaim_kv(&k);
         admit(&k);
         ASSERT_SOUND(scheduler_is_sound(&k));
         step(&k);
@@ -642,7 +643,7 @@ void scheduler_run(Server *s)
             wait_for_work(s);
     }
     pthread_mutex_unlock(&s->lock);
-    free(k.taking);
+    free(k.batch);
     free(k.choice);
     free(k.used);
     free(k.taken);

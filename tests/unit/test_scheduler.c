@@ -49,7 +49,7 @@ static void a_broken_invariant_shows(void)
     BREAKS(scheduler_is_sound(&k), taken[seq], false);
     BREAKS(scheduler_is_sound(&k), taken[(seq + 1) % 4], true);
     BREAKS(scheduler_is_sound(&k), small_options.parallel, 0);
-    let_go(&k, runs);
+    release_sequence(&k, runs);
     s->counts.waiting++;
     CHECK(scheduler_is_sound(&k), "it gave way");
     one->prompt[0].ids = two->prompt[0].ids = NULL;
