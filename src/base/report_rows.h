@@ -19,8 +19,7 @@ typedef struct Rows {
     int     indent;      /* text: of the rows of tables                  */
     int     margin;      /* text: spaces before the labels of pairs      */
     int     label_width; /* text: of the labels of pairs                 */
-    bool    plain;       /* JSON: UTF-8 as it is and 17 digits, instead of ASCII and the fewest
-                          * digits that read back */
+    bool    plain;       /* JSON: UTF-8 and 17 digits, not ASCII and the fewest that read back */
     bool    follows;     /* JSON: a comma is due                         */
     int     line;        /* JSON: 1 + the indent of a new line that is due; 0: none */
     bool    in_list;     /* page: inside a list of pairs                 */
