@@ -156,10 +156,8 @@ static void out_word(TextOut *o, const char *s, size_t n)
 
 static void out_raw(TextOut *o, const char *s)
 {
-    if (!*s)
-        return;
-    json_out_comma(o);
-    text_out_bytes(o, s, strlen(s));
+    if (*s)
+        json_out_comma(o), text_out_bytes(o, s, strlen(s));
 }
 
 /* An integer whose conversion is at p: "d", "zu", "llu". */
