@@ -116,8 +116,7 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
         out_file_abort(f);
         return false;
     }
-    /* A rename needs no permission on the old file. But it was made read-only on purpose, so
-     * fail. */
+    /* A rename needs no permission on the old file, but it was made read-only on purpose. */
     if (exists && access(path, W_OK) != 0)
         return open_failed(f, strerror(errno), err);
     if (!exists && lstat(path, &st) == 0)

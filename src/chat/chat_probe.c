@@ -73,8 +73,7 @@ static bool find_shown_reasoning(Probing *p)
     return false;
 }
 
-/* The template strips it: of content that contains `mark`, it renders only what follows, as if that
- * were all. */
+/* Does the template render of content with `mark` only what follows, as if that were all? */
 static bool takes_off(Probing *p, const char *mark, size_t n, bool last)
 {
     TextOut o = { 0 };
@@ -127,8 +126,7 @@ static void reasoning_taken_off(Probing *p)
     f->reasoning = literal_set(p, &f->think, t.mark, t.mark + t.n - 1);
 }
 
-/* A prompt without reasoning often ends with an empty one: two markers at the position where
- * otherwise the answer begins. */
+/* A prompt without reasoning often ends with an empty one: two markers where the answer begins. */
 static void empty_reasoning(Probing *p, const char *prompt)
 {
     enum { HEADER = 24 };

@@ -222,8 +222,7 @@ static void find_none(Probing *p, CallForm *c)
     free(two);
 }
 
-/* Have strings quotes where other values have none? Then the frame is that of the unquoted
- * value. */
+/* Have strings quotes where other values have none? Then the frame is that of the unquoted one. */
 static void find_quotes(CallForm *c)
 {
     Literal *text = &c->value[TEXT_VALUE], *other = &c->value[OTHER_VALUE];
@@ -246,8 +245,7 @@ static void find_quotes(CallForm *c)
     literal_drop_front(&c->quote, other->n);
 }
 
-/* If the end of a call is followed by the start of the next one, the start alone identifies the
- * next call. */
+/* After the end of a call, the start of the next one alone identifies that. */
 static void drop_next(const CallForm *c, const Literal *end, Literal *next)
 {
     Literal rest = *next;
@@ -282,13 +280,11 @@ const char *call_start(const CallForm *c, const char *from, const char *name,
     CallWords   w;
     if (c->style == CALLS_JSON)
         return value_over(from, word, end);
-    args = object_of(from, KEY_1, &args_end);
-    args = args ? args : object_of(from, KEY_2, &args_end);
+    if (c->by_key)
+        args = args_end = strstr(from, KEY_1) ? strstr(from, KEY_1) : strstr(from, KEY_2);
+    else if (!(args = object_of(from, KEY_1, &args_end)))
+        args = object_of(from, KEY_2, &args_end);
     *end = args_end;
-    if (c->by_key) {
-        args = strstr(from, KEY_1) ? strstr(from, KEY_1) : strstr(from, KEY_2);
-        *end = args;
-    }
     return args && find_words(&w, from, name, id, args) ? w.first : NULL;
 }
 
@@ -352,8 +348,7 @@ static void find_later(Probing *p)
         || literal_same(&c->begin_later, &c->begin))
         c->begin_later = (Literal){ 0 };
     if (!literal_empty(&c->begin_later) && literal_ends(&c->begin, &c->begin_later)) {
-        c->begin = c->begin_later; /* the rest of it belongs to the answer, not to the
-                                    * call */
+        c->begin = c->begin_later; /* the rest of it belongs to the answer, not to the call */
         c->begin_later = (Literal){ 0 };
     }
     free(text);
@@ -416,10 +411,9 @@ static bool try_calls(Probing *p, bool by_key)
     for (int i = 0; i < 3 && !p->no_memory; i++) {
         p->content = contents[i];
         char *text = probe_calls(p, p->content, TEXTS, NULL);
-        enum { MOST = 16 << 10 };
         place_narrow(&p->with_tools, text);
         bool good = text && strlen(text) > p->with_tools.begins
-                    && strlen(text + p->with_tools.begins) < MOST
+                    && strlen(text + p->with_tools.begins) < 16 << 10
                     && (by_key ? by_key_form(p, text) : json_form(p, text)) && find_next(p);
         free(text);
         if (good) {
@@ -438,9 +432,7 @@ static bool try_calls(Probing *p, bool by_key)
 
 void probe_find_calls(Probing *p)
 {
-    if (!place_find(p, &p->with_tools, true))
-        return;
-    if (!try_calls(p, false) && !try_calls(p, true)) {
+    if (place_find(p, &p->with_tools, true) && !try_calls(p, false) && !try_calls(p, true)) {
         p->as_text = true;
         p->f->text_arguments = try_calls(p, false);
     }
