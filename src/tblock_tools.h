@@ -305,6 +305,21 @@ TBLOCK_API bool tblock_receipt_junit(const char *path, const char *const *names,
                                      const tblock_receipt_row *rows, size_t n,
                                      const tblock_error *why, tblock_error *err);
 
+/* ---- Sampling options ------------------------------------------------------------------------ */
+
+/* What is known of each option of a sampler that is a number. A request to `tblock serve` has another
+ * default than `tblock run`: what switches the option off, or temperature 1. */
+enum tblock_sampling_type { TBLOCK_FLOAT, TBLOCK_DOUBLE, TBLOCK_INT };
+typedef struct tblock_sampling_row {
+    const char *field;       /* of tblock_sampler_options; NULL ends the table */
+    size_t      at;          /* its offset */
+    int         type;        /* enum tblock_sampling_type */
+    double      least, most, usual; /* of run */
+    double      off;         /* the default of a request */
+    const char *option, *parameter, *name; /* its name in run, in a request, in Python */
+} tblock_sampling_row;
+TBLOCK_API const tblock_sampling_row *tblock_sampling_rows(void);
+
 /* ---- Audit (docs/audit.md) ------------------------------------------------------------------- */
 
 /* A text that another engine claims to have sampled with this model. */

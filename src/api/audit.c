@@ -7,6 +7,7 @@
 
 #include "api/reread.h"
 #include "base/fp_env.h"
+#include "base/sampling.h"
 #include "base/threads.h"
 
 /* The limits of an honest text, with margin: chosen by bench/audit/audit.py (docs/audit.md has its
@@ -283,19 +284,12 @@ static void give_up(tblock_audit_row *r, const Error *why)
  * repeat_penalty off. */
 static bool run_takes(const SamplerOptions *o, Error *err)
 {
-    const struct { const char *name; double x, least, most; } of[] = {
-        { "temp", (double)o->temp, RANGE_TEMP },
-        { "top-k", o->top_k, RANGE_TOP_K },
-        { "top-p", o->top_p, RANGE_TOP_P },
-        { "min-p", (double)o->min_p, RANGE_MIN_P },
-        { "repeat-penalty", (double)o->repeat_penalty, RANGE_REPEAT },
-        { "presence-penalty", (double)o->presence_penalty, RANGE_PENALTY },
-        { "frequency-penalty", (double)o->frequency_penalty, RANGE_PENALTY },
-    };
     static const char *const expected = "%s: expected a number from %g to %g, found %g";
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        if (of[i].x != 0 && !(of[i].x >= (double)(float)of[i].least && of[i].x <= of[i].most))
-            return fail(err, USAGE, expected, of[i].name, of[i].least, of[i].most, of[i].x);
+    SAMPLING_EACH (row) {
+        const double x = sampling_get(o, row);
+        if (x != 0 && !(x >= (double)(float)row->least && x <= row->most))
+            return fail(err, USAGE, expected, row->option, row->least, row->most, x);
+    }
     const double range[] = { RANGE_BIAS };
     for (size_t i = 0; i < o->n_bias; i++)
         if (!(fabs((double)o->bias[i]) <= range[1]))

@@ -76,18 +76,13 @@ typedef struct OwnLine { int32_t *prompt, *sampled, *bias_ids; float *bias; } Ow
 static bool read_options(const Record *in, const JsonNode *j, SamplerOptions *o, bool *seeded,
                          OwnLine *own)
 {
-    static const char *const keys[RECORD_OPTIONS] = {
-        "sampling.temp",  "sampling.top_k",          "sampling.top_p",
-        "sampling.min_p", "sampling.repeat_penalty", "sampling.presence_penalty",
-        "sampling.frequency_penalty", "sampling.seed", "sampling.bias",
-    };
     const JsonNode *v[RECORD_OPTIONS];
     if (!j)
         return true;
     if (!record_members(in, "sampling", j, record_options, RECORD_OPTIONS, 0, v))
         return false;
     *seeded = *seeded || v[RECORD_SEED];
-    return record_sampling(in, keys, v, o, &own->bias_ids, &own->bias);
+    return record_sampling(in, NULL, v, o, &own->bias_ids, &own->bias);
 }
 
 static bool own_line(tblock_audit_log *log, const Record *in, const JsonNode *root)

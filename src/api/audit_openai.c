@@ -135,10 +135,9 @@ static const char *const harmless[] = {
     "return_tokens_as_token_ids", "metadata", "store", "service_tier", "seed", "add_special_tokens",
 };
 
-static const char *const api_names[RECORD_OPTIONS] = {
-    "temperature",      "top_k",             "top_p", "min_p",     "repetition_penalty",
-    "presence_penalty", "frequency_penalty", "seed",  "logit_bias"
-};
+#define ROW(field, type, least, most, usual, option, help, low, off, parameter, ...) parameter,
+static const char *const api_names[RECORD_OPTIONS] = { "seed", "logit_bias", SAMPLING_ROWS(ROW) };
+#undef ROW
 
 static bool is_one_of(const JsonNode *m, const char *const *names, size_t n)
 {
@@ -211,8 +210,9 @@ static bool read_claim(const tblock_audit_log *log, const Record *in, const Json
     }
     const JsonNode *bias = v[RECORD_BIAS], *given = v[RECORD_SEED];
     v[RECORD_BIAS] = v[RECORD_SEED] = NULL;
-    if (v[RECORD_TOP_K] && v[RECORD_TOP_K]->kind == NODE_INT && v[RECORD_TOP_K]->integer == -1)
-        v[RECORD_TOP_K] = NULL; /* vLLM's "all" */
+    const JsonNode **top_k = &v[RECORD_NUMBERS + SAMPLING_top_k];
+    if (*top_k && (*top_k)->kind == NODE_INT && (*top_k)->integer == -1)
+        *top_k = NULL; /* vLLM's "all" */
     if (!record_sampling(in, api_names, v, &c->o, NULL, NULL)
         || (given && !record_whole(in, "request: seed", given, 0, INT64_MAX, &seed)))
         return false;

@@ -1,5 +1,6 @@
 /* api/receipt.c: makes a receipt, token by token, and writes it (docs/receipts.md). */
 #include "api/receipt.h"
+#include "api/record.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -59,10 +60,13 @@ static void put_sampling(TextOut *o, const tblock_receipt *r)
     const SamplerOptions *s = &r->sampling;
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, s->seed);
-    json_out(o, "sampling: {temp: %g, top_k: %d, top_p: %g, min_p: %g, repeat_penalty: %g, "
-                "presence_penalty: %g, frequency_penalty: %g, seed: %s, bias: [",
-             (double)s->temp, s->top_k, s->top_p, (double)s->min_p, (double)s->repeat_penalty,
-             (double)s->presence_penalty, (double)s->frequency_penalty, seed);
+    json_out(o, "sampling: {");
+    for (int i = RECORD_NUMBERS; i < RECORD_OPTIONS; i++) {
+        const double x = sampling_get(s, &tblock_sampling_rows()[i - RECORD_NUMBERS]);
+        if (i < RECORD_FIRST || x != 0)
+            json_out(o, "%s: %g", record_options[i], x);
+    }
+    json_out(o, "seed: %s, bias: [", seed);
     for (size_t i = 0; i < s->n_bias; i++)
         json_out(o, "[%" PRId32 ", %g]", s->bias_ids[i], (double)s->bias[i]);
     json_out(o, "]}");

@@ -70,16 +70,10 @@ static bool read_chat(const Reading *in, const JsonNode *j)
 
 static bool read_sampling(const Reading *in, const JsonNode *j)
 {
-    static const char *const keys[RECORD_OPTIONS] = {
-        "sampling.temp",  "sampling.top_k",          "sampling.top_p",
-        "sampling.min_p", "sampling.repeat_penalty", "sampling.presence_penalty",
-        "sampling.frequency_penalty", "sampling.seed", "sampling.bias",
-    };
     const JsonNode *v[RECORD_OPTIONS];
     tblock_receipt *r = in->r;
-    return record_members(&in->at, "sampling", j, record_options, RECORD_OPTIONS, RECORD_OPTIONS,
-                          v)
-        && record_sampling(&in->at, keys, v, &r->sampling, &r->bias_ids, &r->bias);
+    return record_members(&in->at, "sampling", j, record_options, RECORD_OPTIONS, RECORD_FIRST, v)
+        && record_sampling(&in->at, NULL, v, &r->sampling, &r->bias_ids, &r->bias);
 }
 
 static bool read_constraint(const Reading *in, const JsonNode *j)

@@ -70,10 +70,9 @@ bool record_ids(const Record *in, const char *key, const JsonNode *j, int32_t *o
 
 /* ---- Sampling options ------------------------------------------------------------------------ */
 
-const char *const record_options[RECORD_OPTIONS] = {
-    "temp",           "top_k",            "top_p",             "min_p", "repeat_penalty",
-    "presence_penalty", "frequency_penalty", "seed",              "bias"
-};
+#define KEY(field, ...) #field,
+const char *const record_options[RECORD_OPTIONS] = { "seed", "bias", SAMPLING_ROWS(KEY) };
+#undef KEY
 
 static bool read_seed(const Record *in, const char *key, const JsonNode *j, uint64_t *out)
 {
@@ -116,27 +115,36 @@ static bool read_bias(const Record *in, const char *key, const JsonNode *j, Samp
     return read_pairs(in, key, j, *ids, *bias, &out->n_bias);
 }
 
-bool record_sampling(const Record *in, const char *const keys[RECORD_OPTIONS],
+static bool read_option(const Record *in, const char *key, int number, const JsonNode *j,
+                        SamplerOptions *out)
+{
+    const tblock_sampling_row *row = &tblock_sampling_rows()[number];
+    float                      x;
+    int64_t                    i;
+    if (row->type == TBLOCK_DOUBLE && !is_number(j))
+        return record_wrong(in, key, "a number", j);
+    if ((row->type == TBLOCK_FLOAT && !record_float(in, key, j, &x))
+        || (row->type == TBLOCK_INT && !record_whole(in, key, j, 0, INT32_MAX, &i)))
+        return false;
+    sampling_put(out, row, node_number(j));
+    return true;
+}
+
+bool record_sampling(const Record *in, const char *const names[RECORD_OPTIONS],
                      const JsonNode *const value[RECORD_OPTIONS], SamplerOptions *out,
                      int32_t **ids, float **bias)
 {
-    float *const to[RECORD_OPTIONS] = {
-        [RECORD_TEMP] = &out->temp,           [RECORD_MIN_P] = &out->min_p,
-        [RECORD_REPEAT] = &out->repeat_penalty, [RECORD_PRESENCE] = &out->presence_penalty,
-        [RECORD_FREQUENCY] = &out->frequency_penalty,
-    };
-    for (int i = 0; i < RECORD_OPTIONS; i++)
-        if (to[i] && value[i] && !record_float(in, keys[i], value[i], to[i]))
-            return false;
-    const JsonNode *top_k = value[RECORD_TOP_K], *top_p = value[RECORD_TOP_P];
-    int64_t         k     = out->top_k;
-    if (top_k && !record_whole(in, keys[RECORD_TOP_K], top_k, 0, INT32_MAX, &k))
-        return false;
-    if (top_p && !is_number(top_p))
-        return record_wrong(in, keys[RECORD_TOP_P], "a number", top_p);
-    out->top_k = (int)k;
-    out->top_p = top_p ? node_number(top_p) : out->top_p;
-    return (!value[RECORD_SEED] || read_seed(in, keys[RECORD_SEED], value[RECORD_SEED], &out->seed))
-        && (!value[RECORD_BIAS]
-            || read_bias(in, keys[RECORD_BIAS], value[RECORD_BIAS], out, ids, bias));
+    char key[64];
+    bool good = true;
+    for (int n = 0; n < RECORD_OPTIONS && good; n++) {
+        const int i = (n + RECORD_NUMBERS) % RECORD_OPTIONS; /* numbers first */
+        snprintf(key, sizeof key, "%s%s", names ? "" : "sampling.",
+                 names ? names[i] : record_options[i]);
+        if (!value[i])
+            continue;
+        good = i == RECORD_SEED   ? read_seed(in, key, value[i], &out->seed)
+               : i == RECORD_BIAS ? read_bias(in, key, value[i], out, ids, bias)
+                                  : read_option(in, key, i - RECORD_NUMBERS, value[i], out);
+    }
+    return good;
 }

@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "base/json.h"
+#include "base/sampling.h"
 
 /* name starts messages; key, a parameter of all below, names the field in them. */
 typedef struct Record { const char *name; Error *err; } Record;
@@ -24,14 +25,15 @@ bool record_float(const Record *in, const char *key, const JsonNode *j, float *o
 /* Appends the ids of an array to out, which has room for them. */
 bool record_ids(const Record *in, const char *key, const JsonNode *j, int32_t *out, size_t *n);
 
-/* Sampling options, in the order of docs/receipts.md. */
-enum { RECORD_TEMP, RECORD_TOP_K, RECORD_TOP_P, RECORD_MIN_P, RECORD_REPEAT, RECORD_PRESENCE,
-       RECORD_FREQUENCY, RECORD_SEED, RECORD_BIAS, RECORD_OPTIONS };
+/* Sampling options: those that are no numbers, then the rows of base/sampling.h. Receipts had the
+ * first RECORD_FIRST from their start: each has these. A later one is absent if it is 0: off. */
+enum { RECORD_SEED, RECORD_BIAS, RECORD_NUMBERS, RECORD_OPTIONS = RECORD_NUMBERS + SAMPLING_N,
+       RECORD_FIRST = RECORD_NUMBERS + SAMPLING_frequency_penalty + 1 };
 extern const char *const record_options[RECORD_OPTIONS];
 
-/* Each value present replaces its field of *out. keys: their names in messages. *ids and *bias
- * (allocated, NULL before) are the arrays of out, also on failure. */
-bool record_sampling(const Record *in, const char *const keys[RECORD_OPTIONS],
+/* Each value present replaces its field of *out. names: in messages; NULL: "sampling." and its key.
+ * *ids and *bias (allocated, NULL before) are the arrays of out, also on failure. */
+bool record_sampling(const Record *in, const char *const names[RECORD_OPTIONS],
                      const JsonNode *const value[RECORD_OPTIONS], SamplerOptions *out,
                      int32_t **ids, float **bias);
 

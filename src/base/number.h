@@ -63,16 +63,4 @@ static inline bool error_is_worse(double error, double worst)
  * bc57ac4c 9b00dbd8. */
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* ---- Sampling options ------------------------------------------------------------------------ */
-
-/* Their minimum and maximum, the same for run, for a request to serve and for the claim of an
- * audit. The sampler itself accepts a wider range (sampler.h). */
-#define RANGE_TEMP    0, 100
-#define RANGE_TOP_K   0, 1 << 24
-#define RANGE_TOP_P   1e-6, 1
-#define RANGE_MIN_P   0, 1
-#define RANGE_REPEAT  0.01, 100
-#define RANGE_PENALTY -100, 100 /* presence and frequency */
-#define RANGE_BIAS    -1000, 1000
-
 #endif

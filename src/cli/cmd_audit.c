@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sampling.h"
 #include "base/text.h"
 #include "tblock_tools.h"
 
@@ -30,11 +31,13 @@ static const char *const verdicts[] = { [TBLOCK_AUDIT_FITS] = "fits",
 static Cell real_or_none(double x) { return isnan(x) ? v_none() : v_real(x); }
 
 /* --KEY X, with the fewest digits that read back as a float. */
-static void put_option(TextOut *o, const char *key, float x)
+static void put_option(TextOut *o, const char *key, bool whole, double x)
 {
-    char text[32];
-    for (int digits = 1; digits <= 9; digits++)
-        if (snprintf(text, sizeof text, "%.*g", digits, (double)x), strtof(text, NULL) == x)
+    const float f = (float)x;
+    char        text[32];
+    snprintf(text, sizeof text, "%.0f", x);
+    for (int digits = 1; digits <= 9 && !whole; digits++)
+        if (snprintf(text, sizeof text, "%.*g", digits, (double)f), strtof(text, NULL) == f)
             break;
     text_out(o, "%s%s%s", o->n ? " " : "", key, text);
 }
@@ -43,17 +46,15 @@ static void put_option(TextOut *o, const char *key, float x)
 static void put_judged(TextOut *o, const tblock_audit_text *t)
 {
     const tblock_sampler_options *s = &t->sampling;
-    char                          id[32];
-    put_option(o, "--temp ", s->temp);
-    text_out(o, " --top-k %d", s->top_k);
-    put_option(o, "--top-p ", s->top_p != 0 ? (float)s->top_p : 1);
-    put_option(o, "--min-p ", s->min_p);
-    put_option(o, "--repeat-penalty ", s->repeat_penalty != 0 ? s->repeat_penalty : 1);
-    put_option(o, "--presence-penalty ", s->presence_penalty);
-    put_option(o, "--frequency-penalty ", s->frequency_penalty);
+    char                          key[64];
+    SAMPLING_EACH (row) {
+        const double x = sampling_get(s, row);
+        snprintf(key, sizeof key, "--%s ", row->option);
+        put_option(o, key, row->type == TBLOCK_INT, x == 0 && row->least > 0 ? row->off : x);
+    }
     for (size_t i = 0; i < s->n_bias; i++) {
-        snprintf(id, sizeof id, "--logit-bias %" PRId32 "=", s->bias_ids[i]);
-        put_option(o, id, s->bias[i]);
+        snprintf(key, sizeof key, "--logit-bias %" PRId32 "=", s->bias_ids[i]);
+        put_option(o, key, false, (double)s->bias[i]);
     }
     if (t->seeded)
         text_out(o, " --shared-seed --seed %" PRIu64, s->seed);

@@ -20,6 +20,7 @@ typedef enum OptionKind {
     OPT_FLAG,   /* bool; takes no value */
     OPT_NOW,    /* bool; a flag, and reading stops (--help, --version) */
     OPT_INT,    /* int, from min to max */
+    OPT_SINGLE, /* float, from min to max */
     OPT_FLOAT,  /* double, from min to max; NaN if not given, no default */
     OPT_TEXT,   /* const char *, any text; NULL if not given */
     OPT_TEXTS,  /* TextList of non-empty texts; repeatable */
@@ -461,8 +462,7 @@ void draft_close(Drafting *d);
 
 /* How a token is sampled. */
 typedef struct SamplingOptions {
-    double temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
-    int    top_k;
+    tblock_sampler_options numbers; /* not its bias and seed */
     BiasList bias;
     Seed   seed;
 } SamplingOptions;

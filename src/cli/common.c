@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/number.h"
+#include "base/sampling.h"
 #include "tblock_tools.h"
 
 #define AT(field) offsetof(GeneralOptions, field)
@@ -64,26 +64,20 @@ const Option compute_options[] = {
 #undef AT
 
 #define AT(field) offsetof(SamplingOptions, field)
+#define ROW(field, type, least, most, usual, option, help, ...)                                    \
+    { option, 0, TBLOCK_##type == TBLOCK_INT ? "N" : "F",                                          \
+      TBLOCK_##type == TBLOCK_INT     ? OPT_INT                                                    \
+      : TBLOCK_##type == TBLOCK_FLOAT ? OPT_SINGLE                                                 \
+                                      : OPT_FLOAT,                                                 \
+      AT(numbers.field), least, most, #usual, help },
 const Option sampling_options[] = {
-    { "temp",           0, "F", OPT_FLOAT, AT(temp),  RANGE_TEMP, "0.8",
-      "sampling temperature; 0 is greedy" },
-    { "top-k",          0, "N", OPT_INT,   AT(top_k), RANGE_TOP_K, "40",
-      "sample from the N most likely tokens; 0: all" },
-    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), RANGE_TOP_P, "0.95",
-      "of these, the fewest whose probabilities add up to F; 1: all" },
-    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), RANGE_MIN_P, "0",
-      "of these, those at least F times as likely as the most likely one; 0: all" },
-    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), RANGE_REPEAT, "1",
-      "make tokens that are already in the text less likely; 1: off" },
-    { "presence-penalty", 0, "F", OPT_FLOAT, AT(presence_penalty), RANGE_PENALTY, "0",
-      "subtract F from the logit of each token generated so far" },
-    { "frequency-penalty", 0, "F", OPT_FLOAT, AT(frequency_penalty), RANGE_PENALTY, "0",
-      "subtract F for each time the token was generated" },
+    SAMPLING_ROWS(ROW)
     { "logit-bias",     0, "ID=F", OPT_BIASES, AT(bias), RANGE_BIAS, NULL,
       "add F to the logit of this token before everything else" },
     OPTION_SEED(AT(seed), "the same seed gives the same text; random chooses one and prints it"),
     { 0 },
 };
+#undef ROW
 #undef AT
 
 #define AT(field) offsetof(PromptOptions, field)

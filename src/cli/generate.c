@@ -5,17 +5,12 @@
 
 tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed)
 {
-    return (tblock_sampler_options){ .temp           = (float)o->temp,
-                                     .top_k          = o->top_k,
-                                     .top_p          = o->top_p,
-                                     .min_p          = (float)o->min_p,
-                                     .repeat_penalty = (float)o->repeat_penalty,
-                                     .presence_penalty  = (float)o->presence_penalty,
-                                     .frequency_penalty = (float)o->frequency_penalty,
-                                     .bias_ids          = o->bias.ids,
-                                     .bias              = o->bias.bias,
-                                     .n_bias            = o->bias.n,
-                                     .seed              = seed };
+    tblock_sampler_options out = o->numbers;
+    out.bias_ids               = o->bias.ids;
+    out.bias                   = o->bias.bias;
+    out.n_bias                 = o->bias.n;
+    out.seed                   = seed;
+    return out;
 }
 
 /* Prompts are computed in chunks that are short, for Ctrl-C: they grow while they are fast. */

@@ -96,7 +96,7 @@ static void print_wrapped(const char *text, int at, int indent)
 
 void help_describe_value(const Option *o, char *out, size_t n_out)
 {
-    bool number = o->kind == OPT_INT || o->kind == OPT_FLOAT;
+    bool number = o->kind >= OPT_INT && o->kind <= OPT_FLOAT;
     char range[64] = "";
     if (number)
         snprintf(range, sizeof range, "%.15g to %.15g", o->min, o->max);

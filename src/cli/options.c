@@ -163,6 +163,8 @@ static bool set_number(const Option *o, void *at, const char *value, tblock_erro
                         whole ? "an integer" : "a number", o->min, o->max, value);
     if (whole)
         *(int *)at = (int)integer;
+    else if (o->kind == OPT_SINGLE)
+        *(float *)at = (float)number;
     else
         *(double *)at = number;
     return true;
@@ -229,6 +231,7 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
         *(bool *)at = true;
         return true;
     case OPT_INT:
+    case OPT_SINGLE:
     case OPT_FLOAT:
         return set_number(o, at, value, err);
     case OPT_TEXT:

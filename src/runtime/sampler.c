@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/sampling.h"
 
 struct tblock_sampler {
     SamplerOptions opt;
@@ -23,6 +24,16 @@ struct tblock_sampler {
 /* A smaller temperature could make ordinary logits overflow to infinity when divided, and then
  * they would tie. */
 static const float MIN_TEMP = 1e-6f;
+
+const tblock_sampling_row *tblock_sampling_rows(void)
+{
+#define ROW(field, type, least, most, usual, option, help, low, off, parameter, name, words)       \
+    { #field, offsetof(tblock_sampler_options, field), TBLOCK_##type, least, most, usual, off,     \
+      option, parameter, name },
+    static const tblock_sampling_row rows[] = { SAMPLING_ROWS(ROW) { 0 } };
+#undef ROW
+    return rows;
+}
 
 static bool allocate(Sampler *s)
 {
@@ -40,21 +51,19 @@ static bool allocate(Sampler *s)
 bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err)
 {
     static const char *const range = "%s: expected a number %s, found %g";
+    SamplerOptions           set   = *opt;
     if (opt->temp != 0 && !(opt->temp >= MIN_TEMP && opt->temp < INFINITY))
         return fail(err, USAGE, range, "temp", "that is 0 or at least 1e-6", (double)opt->temp);
-    if (opt->top_k < 0)
-        return fail(err, USAGE, range, "top-k", "of at least 0", (double)opt->top_k);
-    if (!(opt->top_p >= 0 && opt->top_p <= 1))
-        return fail(err, USAGE, range, "top-p", "from 0 to 1", opt->top_p);
-    if (!(opt->min_p >= 0 && opt->min_p <= 1))
-        return fail(err, USAGE, range, "min-p", "from 0 to 1", (double)opt->min_p);
-    if (!(opt->repeat_penalty >= 0 && opt->repeat_penalty < INFINITY))
-        return fail(err, USAGE, range, "repeat-penalty", "of at least 0",
-                    (double)opt->repeat_penalty);
-    if (!isfinite(opt->presence_penalty) || !isfinite(opt->frequency_penalty))
-        return fail(err, USAGE, range, "presence and frequency penalty", "that is finite",
-                    isfinite(opt->presence_penalty) ? (double)opt->frequency_penalty
-                                                    : (double)opt->presence_penalty);
+    SAMPLING_EACH (row) {
+        const double x = sampling_get(opt, row);
+        if (!isfinite(x) || (row->least >= 0 && x < 0) || (row->most == 1 && x > 1))
+            return fail(err, USAGE, range, row->option,
+                        row->least < 0   ? "that is finite"
+                        : row->most == 1 ? "from 0 to 1"
+                                         : "of at least 0", x);
+        if (row->least > 0 && x == 0)
+            sampling_put(&set, row, row->off);
+    }
     for (size_t i = 0; i < opt->n_bias; i++) {
         if (opt->bias_ids[i] < 0 || opt->bias_ids[i] >= s->vocab_size)
             return fail(err, USAGE, "logit bias: token: expected 0 to %d, found %d",
@@ -62,11 +71,7 @@ bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err)
         if (!isfinite(opt->bias[i]))
             return fail(err, USAGE, range, "logit bias", "that is finite", (double)opt->bias[i]);
     }
-    s->opt = *opt;
-    if (opt->top_p == 0)
-        s->opt.top_p = 1;
-    if (opt->repeat_penalty == 0)
-        s->opt.repeat_penalty = 1;
+    s->opt = set;
     return true;
 }
 

@@ -505,11 +505,14 @@ static void write_echo(TextOut *o, const JsonDoc *d, const ResponseRequest *r)
         json_out(o, "max_output_tokens: %lld", (long long)r->max_output_tokens);
     else
         json_out(o, "max_output_tokens: null");
-    json_out(o, "temperature: %g, top_p: %g, presence_penalty: %g, frequency_penalty: %g, "
-                "top_logprobs: %d, parallel_tool_calls: %i, background: false, max_tool_calls: "
+    static const int published[] = { SAMPLING_temp, SAMPLING_top_p, SAMPLING_presence_penalty,
+                                     SAMPLING_frequency_penalty };
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++)
+        json_out(o, "%s: %g", tblock_sampling_rows()[published[i]].parameter,
+                 r->s.sampling[published[i]].real);
+    json_out(o, "top_logprobs: %d, parallel_tool_calls: %i, background: false, max_tool_calls: "
                 "null, previous_response_id: null, service_tier: default, store: false, "
                 "truncation: disabled",
-             r->s.temperature, r->s.top_p, r->s.presence_penalty, r->s.frequency_penalty,
              (int)r->top_logprobs, r->parallel);
 }
 

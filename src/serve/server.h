@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/json.h"
+#include "base/sampling.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "serve/serve.h"
@@ -352,16 +353,17 @@ bool prompts_read(Exchange *x, const JsonNode *p, const PromptForm *f, Job *j);
 typedef struct Settings {
     const JsonNode *model, *stop, *stream_options, *resume_ids, *bias;
     bool            stream, usage, return_ids, receipt;
-    int64_t         n, top_k, seed;
-    double          temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int64_t         n, seed;
+    union { double real; int64_t whole; } sampling[SAMPLING_N]; /* whole: of type INT, off is 0 */
     int             max_tokens, top; /* set by the endpoint: as in tblock_generation_options; how
                                       * many top log-probabilities, -1: none */
     const char     *max_param, *stop_param; /* the endpoint's names of these, for errors */
 } Settings;
 extern const Field settings_fields[], /* of every endpoint */
     openai_fields[];                  /* of OpenAI's endpoints */
+#define SAMPLING_OFF(field, type, least, most, usual, option, help, low, off, ...) { off },
 #define SETTINGS_DEFAULT                                                                           \
-    { .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = -1,            \
+    { .n = 1, .top = -1, .sampling = { SAMPLING_ROWS(SAMPLING_OFF) }, .seed = -1,                  \
       .max_param = "max_tokens", .stop_param = "stop" }
 /* Also draws a random seed if there is none (-1). */
 bool     settings_check(Exchange *x, Settings *s);

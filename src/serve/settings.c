@@ -10,26 +10,19 @@
 #define AT(field) offsetof(Settings, field)
 static const double most_seed = 9007199254740991; /* 2^53 - 1 */
 
+/* OpenAPI and the page have top_p before top_k. */
+#define PLACE(i) (3 + (i) + ((i) == SAMPLING_top_k) - ((i) == SAMPLING_top_p))
+#define ROW(field, type, least, most, usual, option, help, low, off, parameter, name, words)       \
+    [PLACE(SAMPLING_##field)] = { parameter,                                                       \
+                                  TBLOCK_##type == TBLOCK_INT ? FIELD_INT : FIELD_NUMBER,          \
+                                  AT(sampling[SAMPLING_##field]), low, most, words },
 const Field settings_fields[] = {
     { "model",              FIELD_TEXT,    AT(model),          0, 0,
       "the model's name, or absent" },
     { "stream",             FIELD_BOOL,    AT(stream),         0, 0, "events as the text grows" },
     { "seed",               FIELD_INT,     AT(seed),           0, most_seed,
       "of the sampler; random if absent, and the response has it" },
-    { "temperature",        FIELD_NUMBER,  AT(temperature),    RANGE_TEMP,
-      "sharpens the distribution; 0 is greedy" },
-    { "top_p",              FIELD_NUMBER,  AT(top_p),          0, 1,
-      "sample among the most probable tokens that have this share together" },
-    { "top_k",              FIELD_INT,     AT(top_k),          -1, 1 << 24,
-      "sample among so many most probable tokens; 0 and -1: all" },
-    { "min_p",              FIELD_NUMBER,  AT(min_p),          RANGE_MIN_P,
-      "leave out tokens less probable than this share of the most probable one" },
-    { "repetition_penalty", FIELD_NUMBER,  AT(repeat_penalty), RANGE_REPEAT,
-      "divides the logits of tokens that were there; 1: nothing" },
-    { "presence_penalty",   FIELD_NUMBER,  AT(presence_penalty), RANGE_PENALTY,
-      "taken off the logit of each token generated so far" },
-    { "frequency_penalty",  FIELD_NUMBER,  AT(frequency_penalty), RANGE_PENALTY,
-      "the same, for each time that it was generated" },
+    SAMPLING_ROWS(ROW)
     { "logit_bias",         FIELD_NODE,    AT(bias),           0, 0,
       "an object of ids and numbers from -1000 to 1000 that their logits get" },
     { "return_token_ids",   FIELD_BOOL,    AT(return_ids),     0, 0,
@@ -42,6 +35,8 @@ const Field settings_fields[] = {
     { "service_tier",       FIELD_IGNORED, 0, 0, 0, NULL },
     { 0 },
 };
+#undef ROW
+#undef PLACE
 
 const Field openai_fields[] = {
     { "n",                  FIELD_INT,     AT(n),              1, MOST_CHOICES,
@@ -63,6 +58,19 @@ static const Field stream_fields[] = {
     { 0 },
 };
 
+/* Without bias and seed. -1, vLLM's "all", is 0. */
+static tblock_sampler_options sampling_of(const Settings *r)
+{
+    tblock_sampler_options o = { 0 };
+    int                    i = 0;
+    SAMPLING_EACH (row) {
+        const int64_t whole = r->sampling[i].whole;
+        const double  real  = r->sampling[i++].real;
+        sampling_put(&o, row, row->type != TBLOCK_INT ? real : whole > 0 ? (double)whole : 0);
+    }
+    return o;
+}
+
 bool settings_check(Exchange *x, Settings *r)
 {
     tblock_error err;
@@ -77,12 +85,8 @@ bool settings_check(Exchange *x, Settings *r)
     if (r->stream_options && !r->stream)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "stream_options",
                       "stream_options: expected stream to be true beside it");
-    tblock_sampler *s = tblock_sampler_new(
-        1, &(tblock_sampler_options){ .temp = (float)r->temperature,
-                                      .top_p = r->top_p,
-                                      .min_p = (float)r->min_p,
-                                      .repeat_penalty = (float)r->repeat_penalty },
-        &err);
+    const tblock_sampler_options o = sampling_of(r);
+    tblock_sampler              *s = tblock_sampler_new(1, &o, &err);
     tblock_sampler_free(s);
     return s || refuse_error(x, NULL, &err);
 }
@@ -196,18 +200,11 @@ static void set_options(const Settings *r, Job *j)
     j->want_probs         = r->top >= 0;
     j->n_top              = r->top > 0 ? (size_t)r->top : 0;
     j->options.max_tokens = r->max_tokens;
-    j->options.sampling   = (tblock_sampler_options){
-        .temp              = (float)r->temperature,
-        .top_k             = r->top_k > 0 ? (int)r->top_k : 0,
-        .top_p             = r->top_p,
-        .min_p             = (float)r->min_p,
-        .repeat_penalty    = (float)r->repeat_penalty,
-        .presence_penalty  = (float)r->presence_penalty,
-        .frequency_penalty = (float)r->frequency_penalty,
-        .bias_ids          = j->bias_ids,
-        .bias              = j->bias,
-        .n_bias            = j->n_bias,
-    };
+    j->options.sampling   = sampling_of(r);
+
+    j->options.sampling.bias_ids = j->bias_ids;
+    j->options.sampling.bias     = j->bias;
+    j->options.sampling.n_bias   = j->n_bias;
     for (size_t i = 0; i < j->n_choices; i++)
         j->choice[i].seed = (uint64_t)r->seed + i;
 }

@@ -54,20 +54,16 @@ bool model_handle(Exchange *x)
 /* The fields of llama-server that clients read; no file paths. */
 bool props_handle(Exchange *x)
 {
-    const Server  *s = x->server;
-    const Settings d = SETTINGS_DEFAULT;
-    TextOut       *o = &x->answer;
-    text_out(o,
-             "{\"default_generation_settings\": {\"n_ctx\": %d, \"params\": {\"temperature\": %g, "
-             "\"top_k\": %lld, \"top_p\": %g, \"min_p\": %g, \"repeat_penalty\": %g, "
-             "\"presence_penalty\": %g, \"frequency_penalty\": %g}}, \"total_slots\": %d, "
-             "\"modalities\": {\"vision\": false, \"video\": false, \"audio\": false}, "
-             "\"endpoint_slots\": false, \"endpoint_props\": false, \"endpoint_metrics\": true, "
-             "\"is_sleeping\": false",
-             s->computing.n_ctx, d.temperature, (long long)d.top_k, d.top_p, d.min_p,
-             d.repeat_penalty, d.presence_penalty, d.frequency_penalty, s->o->parallel);
-    json_out(o, "model_alias: %s, model_ftype: %s, build_info: %s", s->o->name,
-             s->info.weight_types, tblock_version());
+    const Server *s = x->server;
+    TextOut      *o = &x->answer;
+    json_out(o, "{default_generation_settings: {n_ctx: %d, params: {", s->computing.n_ctx);
+    SAMPLING_EACH (row)
+        json_out(o, "%s: %g", row->name, row->off);
+    json_out(o,
+             "}}, total_slots: %d, modalities: {vision: false, video: false, audio: false}, "
+             "endpoint_slots: false, endpoint_props: false, endpoint_metrics: true, is_sleeping: "
+             "false, model_alias: %s, model_ftype: %s, build_info: %s",
+             s->o->parallel, s->o->name, s->info.weight_types, tblock_version());
     if (s->info.has_tokenizer) {
         token_member(x, "bos_token", s->info.bos);
         token_member(x, "eos_token", s->info.n_eos ? s->info.eos[0] : -1);

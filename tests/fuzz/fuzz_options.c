@@ -10,10 +10,14 @@ enum { MOST_WORDS = 64 };
 static void check_option(const Option *o, const char *at)
 {
     double x;
+    float  f;
     int    i;
     if (o->kind == OPT_INT) {
         memcpy(&i, at, sizeof i);
         claim((double)i >= o->min && (double)i <= o->max);
+    } else if (o->kind == OPT_SINGLE) {
+        memcpy(&f, at, sizeof f);
+        claim((double)f >= (double)(float)o->min && (double)f <= o->max);
     } else if (o->kind == OPT_FLOAT) {
         memcpy(&x, at, sizeof x);
         claim(x != x || (x >= o->min && x <= o->max));
