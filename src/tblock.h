@@ -325,13 +325,12 @@ typedef struct tblock_sampler_options {
     float    temp;           /* temperature; 0: greedy; else at least 1e-6 */
     int      top_k;          /* 0: all */
     double   top_p;          /* 0, 1: all */
-    float    min_p;          /* 0: all */
-    float    repeat_penalty; /* 0, 1: none */
+    float    min_p, repeat_penalty; /* 0: all; 0, 1: none */
     float    presence_penalty, frequency_penalty; /* of tokens sampled before; 0: none */
     const int32_t *bias_ids; /* [n_bias]: bias [n_bias] is added to these logits */
     const float   *bias;
-    size_t   n_bias, n_given; /* n_given: leading tokens of `previous` that presence and frequency
-                               * penalties do not count; a generation sets it itself */
+    const int32_t *end_ids;  /* [n_end_ids] end the text. A generation sets these and n_given */
+    size_t   n_bias, n_end_ids, n_given; /* n_given: of `previous`, those that were not sampled */
     uint64_t seed;
 } tblock_sampler_options;
 

@@ -47,11 +47,15 @@ bool audit_log_text(tblock_audit_log *log, const Record *in, const int32_t *prom
                        .bias_ids = copy_of(sampling->bias_ids, sampling->n_bias, sizeof(int32_t)),
                        .bias     = copy_of(sampling->bias, sampling->n_bias, sizeof(float)) };
     tblock_audit_text *t = &log->text[log->n];
+    tblock_model_info  info;
     log->owned[log->n++] = own;
     *t = (tblock_audit_text){ own.ids, n_prompt + n_sampled, n_prompt, *sampling, seeded };
     t->sampling.bias_ids = own.bias_ids;
     t->sampling.bias     = own.bias;
     t->sampling.n_given  = n_prompt;
+    tblock_model_describe(log->model, &info);
+    t->sampling.end_ids   = info.eos;
+    t->sampling.n_end_ids = (size_t)info.n_eos;
     if (!own.ids || !own.bias_ids || !own.bias)
         return no_memory(in->name, in->err);
     memcpy(own.ids, prompt, n_prompt * sizeof *prompt);

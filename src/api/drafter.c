@@ -216,14 +216,6 @@ static size_t add_text(Drafter *d, Guess *g, size_t *budget, size_t at)
     return at;
 }
 
-static bool ends_text(const Guess *g, int32_t id)
-{
-    for (size_t i = 0; i < g->n_end; i++)
-        if (g->end[i] == id)
-            return true;
-    return false;
-}
-
 /* One draft token from the logits. False: none, and this text drafts no more. */
 static bool guess_token(Drafter *d, Guess *g, Error *why)
 {
@@ -234,7 +226,7 @@ static bool guess_token(Drafter *d, Guess *g, Error *why)
         || !sampler_set(d->sampler, g->sampling, why)
         || !sampler_next(d->sampler, logits, g->fit ? g->fit->allowed : NULL, g->ids, at,
                          (uint32_t)at, &id, why)
-        || ends_text(g, id) || (g->fit && !fitting_take(g->fit, id, why)))
+        || sampler_ends(g->sampling, id) || (g->fit && !fitting_take(g->fit, id, why)))
         return false;
     g->ids[at] = id;
     g->n_guessed++;

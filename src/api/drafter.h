@@ -15,9 +15,8 @@ typedef struct Guess {
     int32_t       seq;
     int32_t      *ids;   /* [n] the sequence so far; draft tokens follow, with room for `most` */
     size_t        n, most, n_guessed; /* most 0: only prefill, all but the last of them */
-    const SamplerOptions *sampling; /* the target's, so that both sample the same tokens */
-    const int32_t *end;  /* [n_end] tokens that end the text, which are not drafted */
-    size_t        n_end;
+    const SamplerOptions *sampling; /* the target's, so that both sample the same tokens; those that
+                                     * end the text are not drafted */
     Fitting      *fit;   /* the state of the text's constraint; NULL: it has none */
     size_t        item;  /* of the drafter's batch: the next draft token is sampled from it */
     FitPlace      at;

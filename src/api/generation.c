@@ -90,14 +90,6 @@ static bool is_over(tblock_generation *g)
     return g->end != TBLOCK_GOES_ON;
 }
 
-static bool ends_text(const tblock_generation *g, int32_t id)
-{
-    for (size_t i = 0; i < g->opt.n_stop_ids; i++)
-        if (g->opt.stop_ids[i] == id)
-            return true;
-    return false;
-}
-
 /* The next token is this one, which does not end the text. May another follow? */
 static bool take_token(tblock_generation *g, int32_t id)
 {
@@ -243,7 +235,7 @@ static bool sample_token(tblock_generation *g)
         return give_up(g);
     }
     report_token(g, g->n_ids, id, g->logits);
-    if (ends_text(g, id)) {
+    if (sampler_ends(&g->opt.sampling, id)) {
         end_with(g, TBLOCK_END_TOKEN);
         return false;
     }

@@ -73,8 +73,6 @@ bool generations_ask(tblock_context *c, tblock_generation *const *g, size_t n, s
                             .n        = x->n_ids,
                             .most     = x->guess.most,
                             .sampling = &x->opt.sampling,
-                            .end      = x->opt.stop_ids,
-                            .n_end    = x->opt.n_stop_ids,
                             .fit      = x->fit.constraint ? &x->fit : NULL };
         *last    = &x->guess;
         last     = &x->guess.next;

@@ -95,8 +95,9 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
     g->n_given                         = o->n_ids - o->n_drawn;
     g->opt                             = *o;
     g->opt.ids                         = NULL;
-    g->opt.stop_ids                    = ids;
-    g->opt.n_stop_ids                  = n_stop_ids;
+    g->opt.stop_ids                    = NULL;
+    g->opt.sampling.end_ids            = ids;
+    g->opt.sampling.n_end_ids          = n_stop_ids;
     g->opt.sampling.bias_ids           = bias_ids;
     g->opt.sampling.bias               = bias;
     g->opt.sampling.n_given            = g->n_given;

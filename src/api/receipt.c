@@ -102,7 +102,7 @@ static void put_constraint(TextOut *o, const tblock_receipt *r)
     }
     json_out(o, "constraint: {kind: %s", receipt_kinds[r->kind]);
     json_out_member(o, "text", r->text, r->n_text);
-    put_ids(o, "stop_ids", r->stop_ids, r->n_stop_ids);
+    put_ids(o, "stop_ids", r->stop_ids, r->sampling.n_end_ids);
     json_out(o, "}");
 }
 
@@ -251,8 +251,9 @@ static bool copy_ids(int32_t **to, const int32_t *ids, size_t n)
 
 static bool copy_sampling(tblock_receipt *r, const SamplerOptions *s)
 {
-    r->sampling         = *s;
-    r->sampling.n_given = r->n_given;
+    r->sampling           = *s;
+    r->sampling.n_given   = r->n_given;
+    r->sampling.n_end_ids = 0;
     r->bias             = malloc((s->n_bias + 1) * sizeof *r->bias);
     if (!r->bias || !copy_ids(&r->bias_ids, s->bias_ids, s->n_bias))
         return false;
@@ -276,12 +277,14 @@ static bool copy_constraint(tblock_receipt *r, const tblock_generation_options *
     if (!utf8_valid(t.text, t.n))
         return fail(err, INPUT, "receipt: expected a constraint in UTF-8");
     tblock_model_describe(m, &info);
-    r->kind       = t.kind;
-    r->n_text     = t.n;
-    r->n_stop_ids = o->stop_ids ? o->n_stop_ids : (size_t)info.n_eos;
-    r->text       = malloc(t.n + 1);
-    if (!r->text || !copy_ids(&r->stop_ids, o->stop_ids ? o->stop_ids : info.eos, r->n_stop_ids))
+    r->kind               = t.kind;
+    r->n_text             = t.n;
+    r->text               = malloc(t.n + 1);
+    r->sampling.n_end_ids = o->stop_ids ? o->n_stop_ids : (size_t)info.n_eos;
+    if (!r->text || !copy_ids(&r->stop_ids, o->stop_ids ? o->stop_ids : info.eos,
+                              r->sampling.n_end_ids))
         return no_memory("receipt", err);
+    r->sampling.end_ids = r->stop_ids;
     memcpy(r->text, t.text, t.n);
     return true;
 }

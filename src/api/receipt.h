@@ -19,14 +19,13 @@ struct tblock_receipt {
     char           *chat_sha256, *chat_date;            /* NULL: none */
     int32_t        *ids;                                /* prompt, then generated */
     size_t          n_ids, cap_ids, n_given;
-    SamplerOptions  sampling;                           /* its arrays are the next two */
+    SamplerOptions  sampling;                           /* its arrays are the next three */
     int32_t        *bias_ids;
     float          *bias;
+    int32_t        *stop_ids;                           /* only with a constraint */
     int             kind;                               /* of the constraint; 0: none */
     char           *text;                               /* [n_text] */
     size_t          n_text;
-    int32_t        *stop_ids;                           /* only with a constraint */
-    size_t          n_stop_ids;
     size_t          every, n_links, cap_links, n_blocks, cap_blocks;
     Digest         *links, *blocks, begin, root;        /* blocks: the leaves, of the tokens so far;
                                                          * version 1: at most one, the root */

@@ -101,7 +101,8 @@ static bool read_constraint(const Reading *in, const JsonNode *j)
     if (!r->text || !r->stop_ids)
         return no_memory(in->at.name, in->at.err);
     memcpy(r->text, v[1]->text, r->n_text);
-    return record_ids(&in->at, "constraint.stop_ids", v[2], r->stop_ids, &r->n_stop_ids);
+    r->sampling.end_ids = r->stop_ids;
+    return record_ids(&in->at, "constraint.stop_ids", v[2], r->stop_ids, &r->sampling.n_end_ids);
 }
 
 static bool read_tokens(const Reading *in, const JsonNode *prompt, const JsonNode *sampled)

@@ -114,18 +114,10 @@ static bool check_size(const tblock_receipt *r, const tblock_context *c, Error *
     const int vocab = c->model->weights.cfg.vocab_size;
     return reread_fits(c, r->n_ids, why)
         && check_tokens("ids: ", r->ids, r->n_ids, vocab, why)
-        && check_tokens("stop_ids: ", r->stop_ids, r->n_stop_ids, vocab, why);
+        && check_tokens("stop_ids: ", r->stop_ids, r->sampling.n_end_ids, vocab, why);
 }
 
 /* ---- Token by token -------------------------------------------------------------------------- */
-
-static bool ends_text(const tblock_receipt *r, int32_t id)
-{
-    for (size_t i = 0; i < r->n_stop_ids; i++)
-        if (r->stop_ids[i] == id)
-            return true;
-    return false;
-}
 
 /* The token sampled from these logits at this position; -1: the text has ended before. */
 static bool sample_again(Checking *k, Sampler *s, const Sampled *d, int32_t *id)
@@ -134,7 +126,8 @@ static bool sample_again(Checking *k, Sampler *s, const Sampled *d, int32_t *id)
     if (r->kind && !fitting_allow(&k->fit, &k->why))
         return false;
     if (r->kind
-        && (!k->fit.n_texts || (d->index > r->n_given && ends_text(r, r->ids[d->index - 1])))) {
+        && (!k->fit.n_texts
+            || (d->index > r->n_given && sampler_ends(&r->sampling, r->ids[d->index - 1])))) {
         *id = -1;
         return true;
     }
@@ -150,7 +143,8 @@ static bool replay_one(Checking *k, Sampler *s, const Sampled *d)
     if (!sample_again(k, s, d, &id))
         return false;
     if (id == found)
-        return !k->r->kind || ends_text(k->r, id) || fitting_take(&k->fit, id, &k->why);
+        return !k->r->kind || sampler_ends(&k->r->sampling, id)
+            || fitting_take(&k->fit, id, &k->why);
     k->row->position = (int64_t)d->index;
     k->row->found    = found;
     k->row->expected = id;
@@ -296,7 +290,8 @@ static bool open_block(Checking *k, const tblock_receipt *r, size_t block)
 static bool skip_fitting(Checking *k)
 {
     for (size_t i = k->r->n_given; i < k->text->n_given; i++)
-        if (!ends_text(k->r, k->r->ids[i]) && !fitting_take(&k->fit, k->r->ids[i], &k->why))
+        if (!sampler_ends(&k->r->sampling, k->r->ids[i])
+            && !fitting_take(&k->fit, k->r->ids[i], &k->why))
             return false;
     return true;
 }
@@ -311,7 +306,7 @@ static bool open_one(Checking *k, const tblock_context *c)
         return false;
     if (!r->kind)
         return true;
-    k->fit = (Fitting){ .end = r->stop_ids, .n_end = r->n_stop_ids,
+    k->fit = (Fitting){ .end = r->stop_ids, .n_end = r->sampling.n_end_ids,
                         .vocab_size = k->batch->vocab_size };
     k->fit.constraint =
         r->kind == CONSTRAINT_CALLS

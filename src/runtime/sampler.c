@@ -75,6 +75,14 @@ bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err)
     return true;
 }
 
+bool sampler_ends(const SamplerOptions *o, int32_t id)
+{
+    size_t i = 0;
+    while (i < o->n_end_ids && o->end_ids[i] != id)
+        i++;
+    return i < o->n_end_ids;
+}
+
 Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
 {
     if (vocab_size < 1) {

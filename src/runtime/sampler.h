@@ -27,6 +27,9 @@ void     sampler_free(Sampler *s); /* accepts NULL */
 /* Other options, same vocabulary. Fails as sampler_new does; the options stay as they were then. */
 bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err);
 
+/* Is it one of the tokens that end the text? */
+bool sampler_ends(const SamplerOptions *o, int32_t id);
+
 /* The distribution to sample. *candidates belongs to s and is valid until the next call. They
  * are in order (x descending, id ascending), with weights p > 0 whose sum is *total. temp 0: one
  * candidate. Returns how many; 0 on failure (INPUT: a NaN logit, no logit above -inf, an id
