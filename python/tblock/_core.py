@@ -1,13 +1,16 @@
 """Between Python and the C library: errors, handles, options, records, callbacks. Nothing here knows a model."""
 from __future__ import annotations
 
+import inspect
 import json
 import operator
 import os
 import threading
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ._c import ffi, lib
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 # ---- Errors ----------------------------------------------------------------------------------------------------------
 
@@ -302,6 +305,28 @@ class Options:
     def _keep(self, thing: Any) -> Any:
         self._kept.append(thing)
         return thing
+
+
+def _sampling() -> Iterator[tuple[str, tuple[str, Any]]]:
+    row = lib.tblock_sampling_rows()
+    while row.field != ffi.NULL:
+        usual = int(row.usual) if row.type == lib.TBLOCK_INT else float(row.usual)
+        yield text_of(row.name), (text_of(row.field), usual)
+        row += 1
+
+
+#: The library's table of sampling options: of each its field in tblock_sampler_options, and the default of `tblock run`.
+SAMPLING = dict(_sampling())
+
+
+def takes_sampling(method: _Method) -> _Method:
+    """A method whose **sampling are the options of SAMPLING: they, with their defaults, are shown in its signature."""
+    shown = inspect.signature(method)
+    own = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=type(usual).__name__)
+               for name, (_, usual) in SAMPLING.items()]
+    setattr(method, "__signature__", shown.replace(parameters=own + options))
+    return method
 
 
 # ---- Callbacks -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ._c import ffi, lib
 from ._core import (BusyError, Callback, Error, Handle, Options, Record, UsageError, c_text, call, expect, record,
-                    records, text_bytes, text_of, whole)
+                    records, takes_sampling, text_bytes, text_of, whole)
 from .model import Floats, Ids, Lora, Model, Path, Prompt, Text, array, c_ids, c_loras, owned
 
 if TYPE_CHECKING:
@@ -251,12 +251,11 @@ class Context(Handle):
 
     # ---- Generating ----
 
-    def generate(self, prompt: Prompt, *, max_tokens: Optional[int] = 256, temperature: float = 0.8, top_k: int = 40, top_p: float = 0.95,
-                 min_p: float = 0.0, repeat_penalty: float = 1.0, presence_penalty: float = 0.0,
-                 frequency_penalty: float = 0.0, logit_bias: Optional[dict[int, float]] = None, seed: int = 0,
+    @takes_sampling
+    def generate(self, prompt: Prompt, *, max_tokens: Optional[int] = 256, logit_bias: Optional[dict[int, float]] = None, seed: int = 0,
                  stop: Union[str, Sequence[str]] = (), stop_ids: Optional[Sequence[int]] = None, skip: Optional[str] = None,
                  constraint: Any = None, draft: int = 0, draft_match: int = 2,
-                 lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False) -> "Generation":
+                 lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False, **sampling: float) -> "Generation":
         """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
         ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
         that end it; None: the model's own. skip: dropped from the start. constraint: what the text must fit (Model.constraint).
@@ -266,9 +265,7 @@ class Context(Handle):
         from .generation import Generation
         return Generation(self, prompt, {
             "max_tokens": 0 if max_tokens is None else max_tokens or -1, "stop_ids": stop_ids, "stop_texts": [stop] if isinstance(stop, str) else stop,
-            "skip": skip, "draft": draft, "draft_match": draft_match}, {
-            "temp": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
-            "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias, constraint,
+            "skip": skip, "draft": draft, "draft_match": draft_match}, sampling, seed, logit_bias, constraint,
             None if receipt is False else {} if receipt is True else receipt, None if lora is None else c_loras(self.model, lora))
 
     def advance(self, generations: "Sequence[Generation]", prompt_tokens: int = 0) -> None:
@@ -417,17 +414,16 @@ class Context(Handle):
             row["verdict"] = VERDICTS[row.verdict]
         return out
 
-    def audit(self, log: Iterable[Union[str, bytes, Mapping[str, Any]]], *, temperature: float = 0.8, top_k: int = 40, top_p: float = 0.95,
-              min_p: float = 0.0, repeat_penalty: float = 1.0, presence_penalty: float = 0.0, frequency_penalty: float = 0.0,
-              logit_bias: Optional[Mapping[int, float]] = None, seed: int = 0, shared_seed: bool = False, claims_from_log: bool = False,
-              each: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
+    @takes_sampling
+    def audit(self, log: Iterable[Union[str, bytes, Mapping[str, Any]]], *, logit_bias: Optional[Mapping[int, float]] = None,
+              seed: int = 0, shared_seed: bool = False, claims_from_log: bool = False, each: bool = False,
+              progress: Optional[Callable[[float], Any]] = None, **sampling: float) -> list[Record]:
         """Could this model have generated these texts with these options (docs/audit.md)? log: its lines, JSON or what it says. Of each text: verdict
         ("fits", "differs", "failed", "no power"), n_given, n_drawn, n_other, n_ruled_out, difference, surprise, likelihood, rarest, blind, why, sampling (what it was judged by);
         with each, tokens: for each sampled one id, expected, rank, prob, margin, miss, tail, entropy. The options are the claim;
         claims_from_log: what a line says of itself counts instead, whoever wrote it. shared_seed: tblock's sampler sampled them, with seed."""
         from .generation import sampler_options
-        claimed = sampler_options({"temp": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
-                                   "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias)
+        claimed = sampler_options(sampling, seed, logit_bias)
         flags = (lib.TBLOCK_AUDIT_SHARED_SEED if shared_seed else 0) | (lib.TBLOCK_AUDIT_CLAIMS_FROM_LOG if claims_from_log else 0)
         opt = Options("tblock_audit_options", {"progress": progress})
         with self._use() as c:

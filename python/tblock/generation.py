@@ -8,7 +8,7 @@ from typing import Any, AsyncIterator, Iterator, Mapping, Optional
 import numpy as np
 
 from ._c import ffi, lib
-from ._core import BusyError, Handle, Options, call, expect, raise_error
+from ._core import SAMPLING, BusyError, Handle, Options, call, expect, raise_error
 from .constraint import Constraint
 from .context import Context
 from .model import Floats, Ids, Prompt, c_ids
@@ -19,9 +19,12 @@ ENDS = {lib.TBLOCK_END_TOKEN: "eos", lib.TBLOCK_END_TEXT: "stop", lib.TBLOCK_END
         lib.TBLOCK_END_FAILED: "failed"}
 
 
-def sampler_options(sampling: Mapping[str, Any], logit_bias: Optional[Mapping[int, float]]) -> Options:
-    """The struct of sampling options, with its bias."""
-    out = Options("tblock_sampler_options", sampling)
+def sampler_options(sampling: Mapping[str, Any], seed: int, logit_bias: Optional[Mapping[int, float]]) -> Options:
+    """The struct of sampling options, with its bias. sampling: by the names of SAMPLING."""
+    for name in sampling:
+        if name not in SAMPLING:
+            raise TypeError("got an unexpected keyword argument %r" % name)
+    out = Options("tblock_sampler_options", {"seed": seed, **{field: sampling.get(name, usual) for name, (field, usual) in SAMPLING.items()}})
     expect("logit_bias", logit_bias or {}, Mapping)
     ids, bias = c_ids(list(logit_bias or ())), ffi.new("float[]", list((logit_bias or {}).values()))
     out.c.bias_ids, out.c.bias, out.c.n_bias = out._keep(ids), out._keep(bias), len(bias)
@@ -35,11 +38,11 @@ class Generation(Handle):
     Made by Model.generate and Context.generate. Several of one context go on together with Context.advance."""
 
     def __init__(self, context: Context, prompt: Prompt, options: Mapping[str, Any], sampling: Mapping[str, Any],
-                 logit_bias: Optional[Mapping[int, float]], constraint: Optional[Constraint],
+                 seed: int, logit_bias: Optional[Mapping[int, float]], constraint: Optional[Constraint],
                  receipt: Optional[Mapping[str, Any]] = None, adapters: Any = None) -> None:
         self.model, self.context = context.model, context
         ids = c_ids(self.model.prompt(prompt))
-        sampler, opt = sampler_options(sampling, logit_bias), Options("tblock_generation_options", options)
+        sampler, opt = sampler_options(sampling, seed, logit_bias), Options("tblock_generation_options", options)
         opt.c.ids, opt.c.n_ids, opt.c.sampling = ids, len(ids), sampler.c[0]
         if constraint is not None:
             opt.c.constraint = expect("constraint", constraint, Constraint)._c

@@ -12,6 +12,7 @@ from lm_eval.api.registry import register_model
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from . import Generation, Model, UsageError
+from ._core import SAMPLING
 
 
 @register_model("tblock")
@@ -78,7 +79,7 @@ class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
 
     def _options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """gen_kwargs as options of Context.generate; greedy unless do_sample asks for more."""
-        known = {"until", "max_gen_toks", "max_new_tokens", "max_tokens", "do_sample", "temperature", "top_p", "top_k", "min_p", "seed"}
+        known = {"until", "max_gen_toks", "max_new_tokens", "max_tokens", "do_sample", "seed", *SAMPLING}
         unknown = sorted(set(given) - known)
         if unknown:
             raise UsageError("gen_kwargs: expected some of %s, found %s" % (", ".join(sorted(known)), unknown[0]))
@@ -86,7 +87,7 @@ class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
         out = {"stop": [until] if isinstance(until, str) else list(until), "temperature": 0.0, "top_k": 0, "top_p": 1.0,
                "max_tokens": int(given.get("max_gen_toks") or given.get("max_new_tokens") or given.get("max_tokens") or 256)}
         if given.get("do_sample", given.get("temperature", 0) > 0):
-            out.update({k: given[k] for k in ("temperature", "top_p", "top_k", "min_p", "seed") if k in given})
+            out.update({k: given[k] for k in ("seed", *SAMPLING) if k in given})
             out.setdefault("temperature", 1.0)
         return out
 

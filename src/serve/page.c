@@ -7,18 +7,28 @@ static const char *const page[] = {
 };
 
 /* Its style and script have the nonce that the Content-Security-Policy of the response allows:
- * nothing that got into the page in another way would run. */
+ * nothing that got into the page in another way would run. Its script has the sampling options: of
+ * each the parameter, and its name in /props. */
 bool page_handle(Exchange *x)
 {
-    static const char mark[] = "NONCE";
+    static const char *const marks[] = { "NONCE", "SAMPLING_ROWS" };
+    TextOut                 *o       = &x->answer;
     random_id(x->nonce, sizeof x->nonce);
     for (size_t i = 0; i < sizeof page / sizeof *page; i++) {
-        const char *at = strstr(page[i], mark), *rest = at ? at + sizeof mark - 1 : page[i];
-        if (at) {
-            text_out_bytes(&x->answer, page[i], (size_t)(at - page[i]));
-            text_out(&x->answer, "%s", x->nonce);
+        const char *rest = page[i];
+        for (int m = 0; m < 2; m++) {
+            const char *at = strstr(rest, marks[m]);
+            if (!at)
+                continue;
+            text_out_bytes(o, rest, (size_t)(at - rest));
+            rest = at + strlen(marks[m]);
+            if (m == 0)
+                text_out(o, "%s", x->nonce);
+            else
+                SAMPLING_EACH (row)
+                    text_out(o, "['%s', '%s'], ", row->parameter, row->name);
         }
-        text_out(&x->answer, "%s", rest);
+        text_out(o, "%s", rest);
     }
     x->type = "text/html; charset=utf-8";
     return true;
