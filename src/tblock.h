@@ -324,6 +324,7 @@ TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_
 typedef struct tblock_sampler_options {
     float    temp;           /* temperature; 0: greedy; else at least 1e-6 */
     int      top_k;          /* 0: all */
+    int      min_tokens;     /* until so many are sampled, end_ids are masked; 0: off */
     double   top_p;          /* 0, 1: all */
     float    min_p, repeat_penalty; /* 0: all; 0, 1: none */
     float    presence_penalty, frequency_penalty; /* of tokens sampled before; 0: none */
@@ -366,7 +367,7 @@ typedef struct tblock_generation_options {
     int                    max_tokens; /* most to sample; 0: until the context is full; -1: none */
     const int32_t         *stop_ids;  /* [n_stop_ids] tokens that end it; NULL: the model's own */
     size_t                 n_stop_ids;
-    const char *const     *stop_texts; /* [n_stop_texts] stop strings: it ends before one appears */
+    const char *const     *stop_texts; /* [n_stop_texts] it ends before one, after min_tokens */
     size_t                 n_stop_texts;
     tblock_constraint     *constraint; /* the text fits it, unless cut short; not with stop_texts,
                                         * and skip is ignored. Generations share it; NULL: none */

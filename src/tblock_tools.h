@@ -307,8 +307,8 @@ TBLOCK_API bool tblock_receipt_junit(const char *path, const char *const *names,
 
 /* ---- Sampling options ------------------------------------------------------------------------ */
 
-/* What is known of each option of a sampler that is a number. A request to `tblock serve` has another
- * default than `tblock run`: what switches the option off, or temperature 1. */
+/* What is known of each option of a sampler that is a number. A request to `tblock serve` has
+ * another default than `tblock run`: what switches the option off, or temperature 1. */
 enum tblock_sampling_type { TBLOCK_FLOAT, TBLOCK_DOUBLE, TBLOCK_INT };
 typedef struct tblock_sampling_row {
     const char *field;       /* of tblock_sampler_options; NULL ends the table */

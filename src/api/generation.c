@@ -27,17 +27,19 @@ bool generation_is_sound(const tblock_generation *g)
 
 /* ---- Text and ends --------------------------------------------------------------------------- */
 
-/* Text after a constraint's trigger is not searched for stop strings. */
+/* Text after a constraint's trigger, and that of the first min_tokens, is not searched for stop
+ * strings. */
 static bool put_text(tblock_generation *g, const char *text, size_t n)
 {
-    if (fitting_awake(&g->fit))
-        return stop_texts_flush(&g->stop, &g->text, &g->error)
-            && text_out_add(&g->text, text, n, &g->error);
-    for (; n && *g->skip && *text == *g->skip; n--)
+    const bool awake = fitting_awake(&g->fit);
+    for (; !awake && n && *g->skip && *text == *g->skip; n--)
         g->skip++, text++;
-    if (n)
+    if (!awake && n)
         g->skip = "";
-    return stop_texts_put(&g->stop, text, n, &g->text, &g->error);
+    if (!awake && g->n_ids - g->n_given > (size_t)g->opt.sampling.min_tokens)
+        return stop_texts_put(&g->stop, text, n, &g->text, &g->error);
+    return stop_texts_flush(&g->stop, &g->text, &g->error)
+        && text_out_add(&g->text, text, n, &g->error);
 }
 
 /* With the rest of the text: half a character, and what might have become a stop string. */

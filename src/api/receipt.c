@@ -17,6 +17,7 @@ const char *const receipt_fact_keys[RECEIPT_FACTS] = {
 };
 
 const char *const receipt_kinds[RECEIPT_KINDS] = {
+    [0]                            = "none", /* of the mask of min_tokens alone */
     [TBLOCK_REGEX]                 = "regex",
     [TBLOCK_GRAMMAR]               = "grammar",
     [TBLOCK_JSON_SCHEMA]           = "json_schema",
@@ -96,7 +97,7 @@ static void put_prompt(TextOut *o, const tblock_receipt *r)
 
 static void put_constraint(TextOut *o, const tblock_receipt *r)
 {
-    if (!r->kind) {
+    if (!r->kind && !r->sampling.min_tokens) {
         json_out(o, "constraint: null");
         return;
     }
@@ -267,11 +268,12 @@ static bool copy_sampling(tblock_receipt *r, const SamplerOptions *s)
 static bool copy_constraint(tblock_receipt *r, const tblock_generation_options *o,
                             const tblock_model *m, Error *err)
 {
-    if (!o->constraint)
+    if (!o->constraint && !o->sampling.min_tokens)
         return true;
-    const ConstraintText t = constraint_text(o->constraint);
-    tblock_model_info    info;
-    if (!t.kind)
+    const ConstraintText t =
+        o->constraint ? constraint_text(o->constraint) : (ConstraintText){ 0, "", 0 };
+    tblock_model_info info;
+    if (o->constraint && !t.kind)
         return fail(err, USAGE, "receipt: expected a constraint that has a text, found one of "
                                 "more tools than 1,024, or of a template that is not UTF-8");
     if (!utf8_valid(t.text, t.n))

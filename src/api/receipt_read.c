@@ -88,7 +88,7 @@ static bool read_constraint(const Reading *in, const JsonNode *j)
     for (int i = 1; i < RECEIPT_KINDS; i++)
         if (node_is(v[0], receipt_kinds[i]))
             r->kind = i;
-    if (!r->kind)
+    if (!r->kind && !node_is(v[0], receipt_kinds[0]))
         return record_wrong(&in->at, "constraint.kind",
                             "regex, grammar, json_schema, json_schema_any_order or calls", v[0]);
     if (v[1]->kind != NODE_STRING)

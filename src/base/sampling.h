@@ -31,7 +31,11 @@
       "presence_penalty", "presence_penalty", "taken off the logit of each token generated so far")\
     X(frequency_penalty, FLOAT, -100, 100, 0, "frequency-penalty",                                 \
       "subtract F for each time the token was generated", -100, 0, "frequency_penalty",            \
-      "frequency_penalty", "the same, for each time that it was generated")
+      "frequency_penalty", "the same, for each time that it was generated")                        \
+    X(min_tokens, INT, 0, 1 << 24, 0, "min-tokens",                                                \
+      "until N tokens are generated, no end token and no stop text ends the text", 0, 0,           \
+      "min_tokens", "min_tokens",                                                                  \
+      "until so many tokens are generated, no end token and no stop text ends the text")
 
 #define SAMPLING_NUMBER(field, ...) SAMPLING_##field,
 enum { SAMPLING_ROWS(SAMPLING_NUMBER) SAMPLING_N };

@@ -267,6 +267,14 @@ static void leave_out(float *x, int n, const uint64_t *allowed)
     }
 }
 
+/* Masks the end tokens while n_sampled is too few. */
+static void leave_out_ends(Sampler *s, size_t n_sampled)
+{
+    for (size_t i = 0; n_sampled < (size_t)s->opt.min_tokens && i < s->opt.n_end_ids; i++)
+        if (s->opt.end_ids[i] >= 0 && s->opt.end_ids[i] < s->vocab_size)
+            s->x[s->opt.end_ids[i]] = -INFINITY;
+}
+
 /* Sets x to the logits after bias, penalties, temperature and mask, and finds the largest. */
 static bool prepare(Sampler *s, const float *logits, const uint64_t *allowed,
                     const int32_t *previous, size_t n_previous, Error *err)
@@ -289,6 +297,7 @@ static bool prepare(Sampler *s, const float *logits, const uint64_t *allowed,
     }
     if (allowed)
         leave_out(x, n, allowed);
+    leave_out_ends(s, n_previous < s->opt.n_given ? 0 : n_previous - s->opt.n_given);
     s->largest = largest_of(x, n);
     return s->largest > -INFINITY
         || fail(err, INPUT, "every logit is -inf after bias, penalties, temperature and "

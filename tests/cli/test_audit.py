@@ -189,7 +189,8 @@ def the_claim_is_the_command_line_s():
         for temp, verdict in ((1.5, "fits"), (0.8, "differs")):
             text = audit(said, from_log=False, options=["--temp", temp, "--top-k", 0, "--top-p", 1])["texts"][0]
             need(text["verdict"] == verdict and "difference" not in text, "%g: %s" % (temp, text))
-            need(text["judged_by"] == "--temp %g --top-k 0 --top-p 1 --min-p 0 --repeat-penalty 1 --presence-penalty 0 --frequency-penalty 0" % temp, str(text))
+            need(text["judged_by"] == "--temp %g --top-k 0 --top-p 1 --min-p 0 --repeat-penalty 1 --presence-penalty 0 --frequency-penalty 0 "
+                 "--min-tokens 0" % temp, str(text))
     own = ["--temp", 1.5, "--top-k", 0, "--top-p", 1, "--shared-seed"]
     for seed, verdict in ((7, "fits"), (8, "differs")):
         text = audit(line, from_log=False, options=[*own, "--seed", seed, "--logit-bias", "3=0"])["texts"][0]

@@ -493,6 +493,8 @@ static void options_out_of_range_are_refused(void)
         {.temp = 1, .top_p = 1, .repeat_penalty = 1, .top_k = -1},
         {.temp = 1, .top_p = 1, .repeat_penalty = 1, .min_p = -0.5f},
         {.temp = 1, .top_p = 1, .repeat_penalty = NAN},
+        {.temp = 1, .top_p = 1, .repeat_penalty = 1, .min_tokens = -1},
+        {.temp = 1, .top_p = 1, .repeat_penalty = 1, .frequency_penalty = INFINITY},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         memset(&err, 0, sizeof err);
@@ -546,6 +548,43 @@ static void what_is_not_allowed_is_not_sampled(void)
     }
 }
 
+/* As if their logits were -inf, also for tokens that a constraint allows, until enough were sampled
+ * after the prompt. An id that the vocabulary lacks is no error. */
+static void end_tokens_are_masked_until_min_tokens_are_sampled(void)
+{
+    enum { N = 700, GIVEN = 3, LEAST = 5 };
+    static float  logits[N], less[N];
+    const int32_t ends[] = { 9, 650, N + 1, -1 };
+    int32_t       previous[GIVEN + LEAST + 2] = { 9 };
+    uint64_t      allowed[(N + 63) / 64];
+    memset(allowed, 0xff, sizeof allowed);
+    for (int trial = 0; trial < 40; trial++) {
+        SamplerOptions o = { .temp = (float)(trial % 4) / 2, .top_k = trial % 3 ? 0 : 7,
+                             .n_given = GIVEN, .min_tokens = LEAST, .end_ids = ends,
+                             .n_end_ids = 4, .seed = (uint64_t)trial };
+        Sampler       *s = sampler_new(N, &o, &err);
+        o.min_tokens     = 0;
+        Sampler       *free_one = sampler_new(N, &o, &err);
+        for (int i = 0; i < N; i++)
+            logits[i] = less[i] = (float)((uint32_t)(trial * N + i) * 2654435761u >> 8) * 0x1p-22f;
+        logits[9] = logits[650] = 5;
+        less[9] = less[650] = -INFINITY;
+        for (size_t n = 0; s && free_one && n < sizeof previous / sizeof *previous; n++) {
+            const bool masked = n < GIVEN + LEAST;
+            int32_t    token = -1, want = -1;
+            CHECK(sampler_next(s, logits, trial % 2 ? allowed : NULL, previous, n, (uint32_t)n,
+                               &token, &err)
+                      && sampler_next(free_one, masked ? less : logits, NULL, previous, n,
+                                      (uint32_t)n, &want, &err)
+                      && token == want && (masked || o.temp != 0 || token == 9),
+                  "trial %d, %zu before: expected %d, found %d: %s", trial, n, want, token,
+                  err.msg);
+        }
+        sampler_free(s);
+        sampler_free(free_one);
+    }
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -565,5 +604,6 @@ int main(int argc, char **argv)
     TEST(no_logit_above_minus_infinity_is_an_error);
     TEST(options_out_of_range_are_refused);
     TEST(what_is_not_allowed_is_not_sampled);
+    TEST(end_tokens_are_masked_until_min_tokens_are_sampled);
     return TEST_END();
 }
