@@ -15,7 +15,7 @@ for line in (pathlib.Path(__file__).resolve().parent / "data" / "converted.txt")
 # Families that came behind it. Their logits are compared with recorded ones instead (tests/golden/golden.py).
 LATER = {"apertus", "arcee", "cohere2", "deepseek_v2", "deepseek_v3", "ernie4_5", "ernie4_5_moe", "exaone4", "glm4", "glm4_moe", "gpt_oss", "granite_swa", "granitemoe",
          "granitemoeshared", "helium", "hunyuan_v1_dense", "lfm2", "lfm2_moe", "llama4", "llama4_text", "llava", "llava_next", "llava_onevision", "minimax_m2", "ministral3", "mistral3",
-         "nemotron", "olmo3", "olmoe", "qwen2_5_vl", "qwen2_vl", "qwen3_5_text", "qwen3_next", "qwen3_vl", "seed_oss", "smollm3"}
+         "nemotron", "olmo3", "olmoe", "phi", "qwen2_5_vl", "qwen2_vl", "qwen3_5_text", "qwen3_next", "qwen3_vl", "seed_oss", "smollm3"}
 
 
 LATER_ROPES = {"longrope", "dynamic"}

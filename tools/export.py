@@ -31,7 +31,7 @@ WRITTEN = ("family d_model n_layers heads kv_heads head_dim d_ff vocab_size thet
 FIXED = {"norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "positions": "rope", "router_score": "softmax",
          **dict.fromkeys("embed_scale residual_scale logit_scale expert_scale".split(), 1), **dict.fromkeys("full_layers dense_layers".split(), []),
          **dict.fromkeys("pool dense1_act dense2_act".split(), "none"), "state_layers": [],
-         **dict.fromkeys("headless qk_norm norm_bias qk_norm_after_rope window_chunked bidirectional query_scale_unrotated attn_sinks attn_gate "
+         **dict.fromkeys("headless head_bias qk_norm norm_bias qk_norm_after_rope window_chunked bidirectional query_scale_unrotated attn_sinks attn_gate "
                          "conv_bias delta_tiled router_bias expert_bias choice_bias group_by_largest renormalize shared_router "
                          "expert_input_scaled dense1_bias dense2_bias labels".split(), False),
          **dict.fromkeys("window theta_window attn_scale attn_softcap logit_softcap gate_limit gate_alpha kv_lora q_lora nope_dim v_dim "
