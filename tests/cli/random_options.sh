@@ -63,7 +63,7 @@ add_value() { # OPTION KIND: adds a value to line, mostly one that is right
     draw 6
     if [ "$drawn" -eq 0 ]; then pick values; line+=("$picked"); return; fi
     case $1 in
-    --trace | --junit | --output | --save-state | --csv | --svg | --html | --plot) draw 3; line+=("out$drawn"); return ;; # files of its own
+    --trace | --junit | --output | --receipt | --save-state | --csv | --svg | --html | --plot) draw 3; line+=("out$drawn"); return ;; # files of its own
     --load-state) line+=(state); return ;;
     esac
     case $2 in
