@@ -104,6 +104,7 @@ def options_table():
         "regex": ["--regex", "[A-Z][a-z]{3,9} [0-9]{4}"], "grammar": ["--grammar", grammar],
         "schema": ["--json-schema", schema], "any-order": ["--json-schema", schema, "--any-order", "--temp", 0.5], "object": ["--json-object"],
         "draft": ["--draft", "ngram", "--temp", 0],
+        "min-tokens": ["--min-tokens", 9], "min-tokens-regex": ["--min-tokens", 9, "--regex", "[a-z ]+"],
         "bits": ["--math", "f32", "--kv-type", "q8"],
     }
 
@@ -119,6 +120,20 @@ def holds_with_every_option():
     need(verdict(bits, options=["--kv-type", "q8"])[0]["verdict"] == "holds", "q8")
     for name in ("regex", "schema"):
         need(verdict(paths[name])[0]["verdict"] == "holds", name)
+
+
+def min_tokens_count_only_where_they_are():
+    """An absent key is 0; a receipt with the key has the end tokens that were masked, and no other number passes for it."""
+    plain, least = made("plain"), made("least", "--min-tokens", 9)
+    a, b = json.loads(plain.read_text()), json.loads(least.read_text())
+    need("min_tokens" not in a["sampling"] and a["constraint"] is None, str(a["sampling"]))
+    need(b["sampling"]["min_tokens"] == 9 and b["constraint"] == {"kind": "none", "text": "", "stop_ids": []} and b["drawn"] == a["drawn"], str(b["constraint"]))
+    for change in (lambda r: r["sampling"].update(min_tokens=8), lambda r: r["sampling"].pop("min_tokens"), lambda r: r["constraint"]["stop_ids"].append(3)):
+        need(verdict(changed(least, change))[0]["verdict"] == "changed", "another number or token")
+    need(verdict(changed(plain, lambda r: r["sampling"].update(min_tokens=0)))[0]["verdict"] == "holds", "0 is absent")
+    same = json.loads(tblock("run", MODEL, "--prompt", "ROMEO:", "-n", 60, "--json", "--stop", "I").stdout)
+    late = json.loads(tblock("run", MODEL, "--prompt", "ROMEO:", "-n", 60, "--json", "--stop", "I", "--min-tokens", 30).stdout)
+    need(same["stop_reason"] == "stop" and late["text"].startswith(same["text"] + "I"), "a stop text: %s, %s" % (same["text"], late["text"]))
 
 
 def the_same_bytes_everywhere():
@@ -446,7 +461,7 @@ def the_model_s_hash_is_checked():
 
 def main():
     global TEMP
-    claims = (holds_with_every_option, the_same_bytes_everywhere, verify_runs_anywhere, a_state_goes_on_with_a_receipt,
+    claims = (holds_with_every_option, min_tokens_count_only_where_they_are, the_same_bytes_everywhere, verify_runs_anywhere, a_state_goes_on_with_a_receipt,
               the_chain_is_what_the_page_says, any_json_writer_keeps_it, each_field_changed_is_named, a_changed_token_or_link_is_found,
               blocks_cannot_change_places, one_block_is_computed_alone, two_are_bisected, version_1_is_still_read, nothing_sampled_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
               strangers_receipts_are_refused_by_name, many_are_one_batch, junit_has_a_case_for_each, usage_is_told,

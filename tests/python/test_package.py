@@ -81,6 +81,20 @@ def texts_are_those_of_run():
             assert list(g.ids)[:len(answer["ids"])] == answer["ids"][-len(g.ids):] and g.end == answer["stop_reason"], options
 
 
+def no_end_token_comes_before_min_tokens():
+    with tblock.Model(MODEL) as m, m.context() as c:
+        free = c.generate(TEXT, max_tokens=40, seed=3).run().ids
+        ends = [int(free[5])]
+        assert len(c.generate(TEXT, max_tokens=40, seed=3, stop_ids=ends).run().ids) < 6
+        g = c.generate(TEXT, max_tokens=40, seed=3, stop_ids=ends, min_tokens=20, receipt=True).run()
+        assert list(g.ids[:5]) == list(free[:5]) and len(g.ids) >= 20 and ends[0] not in g.ids
+        receipt = g.receipt
+        assert receipt["constraint"]["stop_ids"] == ends and [r.verdict for r in c.verify_receipts([receipt])] == ["holds"]
+        other = {**receipt, "sampling": {**receipt["sampling"], "min_tokens": 1}}
+        assert [r.verdict for r in c.verify_receipts([other])] == ["changed"]
+        raises(tblock.UsageError, "min-tokens", c.generate, TEXT, min_tokens=-1)
+
+
 def a_rope_length_is_that_of_run():
     model, texts = rotating(temp("rotating.bin"), type="dynamic", factor=8, original_n_ctx=32), set()
     with tblock.Model(model) as m:

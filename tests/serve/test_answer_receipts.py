@@ -30,9 +30,9 @@ def answers_have_the_receipts_of_run():
     with Server() as s:
         ids = s.post("/tokenize", prompt="ROMEO:")["tokens"]
         given = {"prompt": "ROMEO:", "max_tokens": 20, "seed": 3, "temperature": 0.75, "top_k": 20, "top_p": 0.5, "min_p": 0.125, "repetition_penalty": 1.5,
-                 "presence_penalty": 0.25, "frequency_penalty": 0.5, "logit_bias": {"10": -2.5}, "receipt": True}
+                 "presence_penalty": 0.25, "frequency_penalty": 0.5, "min_tokens": 7, "logit_bias": {"10": -2.5}, "receipt": True}
         options = ["--temp", 0.75, "--top-k", 20, "--top-p", 0.5, "--min-p", 0.125, "--repeat-penalty", 1.5, "--presence-penalty", 0.25, "--frequency-penalty", 0.5,
-                   "--logit-bias", "10=-2.5"]
+                   "--min-tokens", 7, "--logit-bias", "10=-2.5"]
         choices = s.post("/v1/completions", **given, n=3)["choices"]
         for i, choice in enumerate(choices):
             need(choice["receipt"] == of_run(ids, 20, *options, "--seed", 3 + i), "choice %d" % i)
