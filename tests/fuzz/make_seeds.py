@@ -342,6 +342,14 @@ def whole_ggufs(s):
     s.put("ggufmodel", "llama", pack({"model.gguf": gguf_bytes(s, {**vocabulary("llama"), **keys}, tensors)}))
     s.put("ggufmodel", "experts", pack({"model.gguf": gguf_bytes(s, *llama_gguf("llama", layers=1, experts=2))}))
     s.put("ggufmodel", "q4", pack({"model.gguf": gguf_bytes(s, *llama_gguf(d=32, layers=1, kind=2))}))
+    yarn = {"rope.scaling.type": (STRING, "yarn"), "rope.scaling.factor": (F32, 4.0), "rope.scaling.attn_factor": (F32, 1.5),
+            "rope.scaling.original_context_length": (U32, 8), "rope.scaling.yarn_beta_fast": (F32, 32.0)}
+    longrope = {"rope.scaling.attn_factor": (F32, 1.5), "rope.scaling.original_context_length": (U32, 8)}
+    factors = {f"rope_factors_{x}.weight": ((2,), 0, struct.pack("<2f", 1, y)) for x, y in (("long", 4), ("short", 1))}
+    s.put("ggufmodel", "yarn", pack({"model.gguf": gguf_bytes(s, *llama_gguf(layers=1, **yarn))}))
+    long_keys, long_tensors = llama_gguf("phi3", layers=1, **longrope)
+    s.put("ggufmodel", "longrope", pack({"model.gguf": gguf_bytes(s, long_keys, {**long_tensors, **factors})}))
+    s.put("ggufmodel", "linear", pack({"model.gguf": gguf_bytes(s, *llama_gguf(layers=1, **{"rope.scale_linear": (F32, 4.0)}))}))
     names, split = list(tensors), {"split.count": (make_gguf.U32, 2), "split.tensors.count": (make_gguf.I32, len(tensors))}
     s.put("ggufmodel", "split", pack({
         "model-00001-of-00002.gguf": gguf_bytes(s, {**keys, **split, "split.no": (U32, 0)}, {n: tensors[n] for n in names[:9]}),
