@@ -44,12 +44,12 @@ def tokens_are_those_of_the_reference():
 
 def a_chat_is_templated_as_by_the_reference():
     for answer in ANSWERS["chats"][:5]:
-        found = tblock("chat", MODEL, "-c", 512, "--temp", 0, "--math", "f32", "--quiet", "-n", 40, text=answer["prompt"] + "\n").strip()
+        found = tblock("chat", MODEL, "-c", 512, "--temp", 0, "--math", "f32", "--kv-type", "f32", "--quiet", "-n", 40, text=answer["prompt"] + "\n").strip()
         need(found == answer["text"].strip(), "%r: expected %r, found %r" % (answer["prompt"], answer["text"], found))
 
 
 def greedy_texts_of_f32_are_those_of_float64():
-    with python().Model(MODEL) as m, m.context(n_ctx=512, math="f32") as c:
+    with python().Model(MODEL) as m, m.context(n_ctx=512, math="f32", kv_type="f32") as c:
         for answer in ANSWERS["texts"] + ANSWERS["chats"]:
             found = list(c.generate(answer["ids"], max_tokens=40, temperature=0).tokens())
             need(found[:len(answer["sampled"])] == answer["sampled"], "%r: expected %s, found %s" % (answer["prompt"], answer["sampled"], found))
@@ -57,7 +57,7 @@ def greedy_texts_of_f32_are_those_of_float64():
 
 
 def log_probabilities_of_f32_are_those_of_float64():
-    with python().Model(MODEL) as m, m.context(n_ctx=512, math="f32") as c:
+    with python().Model(MODEL) as m, m.context(n_ctx=512, math="f32", kv_type="f32") as c:
         for answer in ANSWERS["texts"] + ANSWERS["chats"]:
             logits = c.logits(answer["ids"], last=True).astype(np.float64).ravel()
             expected = answer["last"]
@@ -72,7 +72,7 @@ def eval_gives_the_nats_of_the_reference():
     path = TEMP / "eval.txt"
     path.write_text(EVAL_TEXT)
     expected = ANSWERS["eval"]
-    found = json.loads(tblock("eval", MODEL, path, "-c", 512, "--no-bos", "--math", "f32", "--json", "--quiet"))
+    found = json.loads(tblock("eval", MODEL, path, "-c", 512, "--no-bos", "--math", "f32", "--kv-type", "f32", "--json", "--quiet"))
     need(found["scored"] == expected["n"] and abs(found["nll"] - expected["nats"]) < 1e-5, "expected %s, found %s" % (expected, found))
 
 
@@ -150,7 +150,7 @@ def an_adapter_changes_the_text_as_its_merge_does():
 
 
 def logits(path, ids, *options, model=MODEL):
-    tblock("logits", model, "--ids", ",".join(map(str, ids)), "-c", 512, "--math", "f32", "--quiet", "-o", path, *options)
+    tblock("logits", model, "--ids", ",".join(map(str, ids)), "-c", 512, "--math", "f32", "--kv-type", "f32", "--quiet", "-o", path, *options)
     tensors = load_file(path)
     return next(x for name, x in tensors.items() if name.endswith("logits")).astype(np.float64)
 
