@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
 #include "base/fp_env.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -126,10 +127,16 @@ bool json_out_node(TextOut *o, const JsonDoc *d, const JsonNode *j)
 
 /* ---- Forms ----------------------------------------------------------------------------------- */
 
-void json_out_comma(TextOut *o)
+/* Is the last thing a value, so that what follows needs a comma? */
+static bool needs_comma(const TextOut *o)
 {
     const char last = o->n ? o->text[o->n - 1] : '\n';
-    if (!memchr("{[:, \n", last, 7)) /* 7: NUL too, which ends a document before this one */
+    return !memchr("{[:, \n", last, 7); /* 7: NUL too, which ends a document before this one */
+}
+
+void json_out_comma(TextOut *o)
+{
+    if (needs_comma(o))
         text_out_bytes(o, ", ", o->compact ? 1 : 2);
 }
 
@@ -180,7 +187,7 @@ static void out_integer(TextOut *o, const char *p, va_list *args)
     out_raw(o, text);
 }
 
-/* Returns where the conversion at p, behind its '%', ends. */
+/* Returns where the conversion at p, after its '%', ends. */
 static const char *out_argument(TextOut *o, const char *p, va_list *args)
 {
     const char *s;
@@ -197,9 +204,8 @@ static const char *out_argument(TextOut *o, const char *p, va_list *args)
 /* A line break, and the spaces after it, instead of the space after a comma. */
 static const char *out_line(TextOut *o, const char *p)
 {
-    const size_t n    = 1 + strspn(p + 1, " ");
-    const char   last = o->n ? o->text[o->n - 1] : '\n';
-    if (p[n] && !strchr("}]", p[n]) && !memchr("{[:, \n", last, 7))
+    const size_t n = 1 + strspn(p + 1, " ");
+    if (p[n] && !strchr("}]", p[n]) && needs_comma(o))
         text_out_bytes(o, ",", 1);
     text_out_bytes(o, p, n);
     return p + n;
