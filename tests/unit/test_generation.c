@@ -200,7 +200,7 @@ static void compare(Story *s, const tblock_model *m)
 
 /* ---- Company --------------------------------------------------------------------------------- */
 
-enum { N_SEQS = 5, STORIES = 60 };
+enum { N_SEQS = 5, STORIES = 80 };
 
 /* Cut it, and go on from its tokens in whatever sequence is free. */
 static void go_on_elsewhere(tblock_context *c, Story *s)
@@ -259,7 +259,7 @@ static void tell_with(const tblock_model *m, int n_batch, int threads, const tbl
     }
     for (int i = 0; i < N_SEQS; i++)
         tblock_generation_close(story[i].g);
-    CHECK(reused > 100 && (m == stateful || (accepted > 40 && wrong > 40)),
+    CHECK(reused > 100 && (m == stateful || (accepted > 50 && wrong > 50)),
           "too little to tell: %zu reused, %zu accepted, %zu wrong", reused, accepted, wrong);
     tblock_context_free(c);
     tblock_context_free(draft);
