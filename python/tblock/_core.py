@@ -6,7 +6,7 @@ import json
 import operator
 import os
 import threading
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, TypeVar
 
 from ._c import ffi, lib
 
@@ -317,6 +317,19 @@ def _sampling() -> Iterator[tuple[str, tuple[str, Any]]]:
 
 #: The library's table of sampling options: of each its field in tblock_sampler_options, and the default of `tblock run`.
 SAMPLING = dict(_sampling())
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The names of SAMPLING for type checkers and editors, which cannot ask the library."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repeat_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    min_tokens: int
 
 
 def takes_sampling(method: _Method) -> _Method:

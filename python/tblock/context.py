@@ -19,6 +19,9 @@ from ._core import (BusyError, Callback, Error, Handle, Options, Record, UsageEr
 from .model import Floats, Ids, Lora, Model, Path, Prompt, Text, array, c_ids, c_loras, owned
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._core import SamplingOptions
     from .generation import Generation
 
 
@@ -255,7 +258,7 @@ class Context(Handle):
     def generate(self, prompt: Prompt, *, max_tokens: Optional[int] = 256, logit_bias: Optional[dict[int, float]] = None, seed: int = 0,
                  stop: Union[str, Sequence[str]] = (), stop_ids: Optional[Sequence[int]] = None, skip: Optional[str] = None,
                  constraint: Any = None, draft: int = 0, draft_match: int = 2,
-                 lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False, **sampling: float) -> "Generation":
+                 lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False, **sampling: Unpack[SamplingOptions]) -> "Generation":
         """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
         ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
         that end it; None: the model's own. skip: dropped from the start. constraint: what the text must fit (Model.constraint).
@@ -417,7 +420,7 @@ class Context(Handle):
     @takes_sampling
     def audit(self, log: Iterable[Union[str, bytes, Mapping[str, Any]]], *, logit_bias: Optional[Mapping[int, float]] = None,
               seed: int = 0, shared_seed: bool = False, claims_from_log: bool = False, each: bool = False,
-              progress: Optional[Callable[[float], Any]] = None, **sampling: float) -> list[Record]:
+              progress: Optional[Callable[[float], Any]] = None, **sampling: Unpack[SamplingOptions]) -> list[Record]:
         """Could this model have generated these texts with these options (docs/audit.md)? log: its lines, JSON or what it says. Of each text: verdict
         ("fits", "differs", "failed", "no power"), n_given, n_drawn, n_other, n_ruled_out, difference, surprise, likelihood, rarest, blind, why, sampling (what it was judged by);
         with each, tokens: for each sampled one id, expected, rank, prob, margin, miss, tail, entropy. The options are the claim;

@@ -225,6 +225,8 @@ def defaults_are_those_of_run():
                            program("help", "run").decode().replace("\n", " ")))
     import inspect
     ours = {k: p.default for k, p in inspect.signature(tblock.Context.generate).parameters.items()}
+    typed = tblock._core.SamplingOptions.__annotations__  # what type checkers see: the same names and types
+    assert {k: v.__forward_arg__ for k, v in typed.items()} == {k: type(usual).__name__ for k, (_, usual) in tblock._core.SAMPLING.items()}, typed
     assert all(ours[k] == p.default for k, p in inspect.signature(tblock.Context.audit).parameters.items() if k in ours and k != "logit_bias")
     names = {"temp": "temperature", "top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "repeat-penalty": "repeat_penalty",
              "seed": "seed", "predict": "max_tokens"}
