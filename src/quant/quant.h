@@ -30,7 +30,6 @@ enum {
  *   name    in metadata and options; its kernels are matmul_name and matmul_int_name
  *   has     HAS_RUNS: a float scale for each 32 k; HAS_MINIMA: minima to subtract, or with
  *           runs a float to add for each
- *           X_BY_32: INT8_BY_32, if all that read a vector have it
  *   sub     k of one scale or sub-scale; 0: as many as one float scale has
  *   bits    of an element or a code
  *   offset  what a code as multiplied is too large by
@@ -52,15 +51,14 @@ enum {
 #define GGUF_TYPES(X)                                                                              \
     X(Q8_0,  q8_0,  HAS_RUNS,   32,        8,  0,  255, PART_BYTES(1), PART_SCALES(32))            \
     X(Q4_0,  q4_0,  HAS_RUNS,   32,        4,  8,  15,  PART_NIBBLES(1), PART_SCALES(32))          \
-    X(Q4_1,  q4_1,  HAS_RUNS | HAS_MINIMA | X_BY_32, 32, 4, 0, 15, PART_NIBBLES(1),                \
-      PART_PAIRS(32))                                                                              \
+    X(Q4_1,  q4_1,  HAS_RUNS | HAS_MINIMA, 32, 4, 0,  15,  PART_NIBBLES(1), PART_PAIRS(32))        \
     X(Q4_K,  q4_k,  HAS_MINIMA, 32,        4,  0,  15,  PART_NIBBLES(1), PART_SIXES,               \
       PART_PAIRS(SUPERBLOCK))                                                                      \
     X(Q5_K,  q5_k,  HAS_MINIMA, 32,        5,  0,  31,  { "", EL_U8, 32, 1, 2, { 5, 64 } },        \
       PART_SIXES, PART_PAIRS(SUPERBLOCK))                                                          \
     X(Q6_K,  q6_k,  0,          16,        6,  32, 63,  { "", EL_U8, 16, 1, 2, { 3, 64 } },        \
       { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_SCALES(SUPERBLOCK))                       \
-    X(MXFP4, mxfp4, HAS_RUNS | X_BY_32, 32, 4,  MXFP4_OFFSET, 2 * MXFP4_OFFSET,                    \
+    X(MXFP4, mxfp4, HAS_RUNS,   32,        4,  MXFP4_OFFSET, 2 * MXFP4_OFFSET,                     \
       PART_NIBBLES(1), { ".d", EL_U8, 32, 1, 1, { PANEL_ROWS } })
 #define QUANTIZED_TYPES(X) OWN_TYPES(X) GGUF_TYPES(X)
 #define WEIGHT_TYPES(X)    FLOAT_TYPES(X) QUANTIZED_TYPES(X)
@@ -73,7 +71,7 @@ enum {
 #define PART_PAIRS(n)       { ".d", EL_F16, n, 1, 2, { 2, PANEL_ROWS } }
 #define PART_SIXES          { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } }
 
-enum { HAS_RUNS = 1, HAS_MINIMA = 2, X_BY_32 = 4 };
+enum { HAS_RUNS = 1, HAS_MINIMA = 2 };
 #define WT_ID(ID, ...) WT_##ID,
 typedef enum WeightType {
     WEIGHT_TYPES(WT_ID) WT_COUNT, WT_FLOATS = WT_Q8, WT_MADE = WT_Q8_0
@@ -94,7 +92,6 @@ INLINED_FIRST int weight_type_bits(WeightType t) { return WEIGHT_TYPES(BITS_OF) 
 INLINED_FIRST int weight_type_offset(WeightType t) { return WEIGHT_TYPES(OFFSET_OF) 0; }
 INLINED_FIRST int weight_type_most(WeightType t) { return WEIGHT_TYPES(MOST_OF) 0; }
 
-INLINED_FIRST bool weight_type_x_by_32(WeightType t) { return weight_type_has(t) & X_BY_32; }
 INLINED_FIRST bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
 INLINED_FIRST bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
 INLINED_FIRST bool weight_type_has_runs(WeightType t) { return weight_type_has(t) & HAS_RUNS; }

@@ -88,12 +88,12 @@ static void matrix_free(Matrix m)
 
 /* ---- Integers -------------------------------------------------------------------------------- */
 
-static void fill_integers(int16_t *q, int n, Pattern pattern, int t)
+static void fill_integers(int16_t *q, int n, Pattern pattern, int t, int most)
 {
     for (int i = 0; i < n; i++)
-        q[i] = (int16_t)(pattern == MOST ? (t % 2 ? 127 : -127)
-                             : pattern == MIXED ? (below(2) ? 127 : -127)
-                                                : below(255) - 127);
+        q[i] = (int16_t)(pattern == MOST ? (t % 2 ? most : -most)
+                             : pattern == MIXED ? (below(2) ? most : -most)
+                                                : below(2 * most + 1) - most);
 }
 
 static float *biases(int rows)
@@ -117,14 +117,15 @@ static void check_int_case(const Matrix *m, int n_tok, Pattern pattern, Integers
     float   *d = (float *)(void *)df.p, *want = guarded(n_y, 0), *bias = biases(m->rows);
     memset(q, 0, tok * q_stride * 2);
     for (int t = 0; t < n_tok; t++) {
-        fill_integers(q + (size_t)t * q_stride, m->k, pattern, t);
+        fill_integers(q + (size_t)t * q_stride, m->k, pattern, t,
+                      ints == INT16 ? 32512 : 127);
         for (size_t s = 0; s < blocks; s++)
             d[(size_t)t * d_stride + s] =
                 pattern == WILD && below(8) == 0 ? NAN : (float)(1 + below(1000)) * 0x1p-13f;
     }
     const float *b = (m->k / 32 + n_tok) % 3 == 0 ? bias : NULL;
     def_matmul_blocks(want, y_stride, m->type, m->blocks, m->row_bytes, m->rows, q, q_stride, d,
-                      d_stride, (int)each, m->k, n_tok, b);
+                      d_stride, ints, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float        *y = guarded(n_y, 0);
         IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, ints,
@@ -192,8 +193,10 @@ static void check_matmuls(WeightType type, void *scratch, bool wide)
                 check_wide_case(&m, n_tok, scratch);
             else
                 check_int_case(&m, n_tok, pattern, INT8, scratch);
-            if (!wide && (type == WT_MXFP4 || type == WT_Q4_1))
+            if (!wide && weight_type_has_runs(type))
                 check_int_case(&m, n_tok, pattern, INT8_BY_32, scratch);
+            if (!wide)
+                check_int_case(&m, n_tok, pattern, INT16, scratch);
             matrix_free(m);
         }
     report();
@@ -210,7 +213,8 @@ static void check_slices(WeightType type, void *scratch)
     for (int i = 0; i < 4; i++) {
         Matrix m = matrix_new(type, big[i].panels, big[i].k, i % 2 ? RANDOM : MIXED);
         check_int_case(&m, big[i].n_tok, i % 2 ? RANDOM : MIXED,
-                       (type == WT_MXFP4 || type == WT_Q4_1) && i > 1 ? INT8_BY_32 : INT8, scratch);
+                       weight_type_has_runs(type) && i > 1 ? INT8_BY_32 : INT8, scratch);
+        check_int_case(&m, big[i].n_tok, i % 2 ? RANDOM : MIXED, INT16, scratch);
         matrix_free(m);
     }
     report();

@@ -126,27 +126,53 @@ static inline float def_block_step(WeightType t, const DefBlock *b, const int16_
     return t == WT_Q4_K || t == WT_Q5_K ? fmaf(-(b->dmin * dx), (float)msum, acc) : acc;
 }
 
-/* Rows of blocks [rows], row_bytes apart, times n_tok rows of integers, which have a scale for each
- * `each` of them. */
-static inline void def_matmul_blocks(float *y, size_t y_stride, WeightType t, const uint8_t *blocks,
-                                     size_t row_bytes, int rows, const int16_t *q, size_t q_stride,
-                                     const float *d, size_t d_stride, int each, int k, int n_tok,
-                                     const float *bias)
+/* The n columns of a row from column k0 on, at most 256, times integers q of 8 bits and of one
+ * token, d their scales for each `each` columns. */
+static inline float def_columns(WeightType t, const uint8_t *row, int k0, int n, const int16_t *q,
+                                const float *d, int each, float acc)
 {
     DefBlock b;
-    int      n = def_block_k(t);
+    int      block = def_block_k(t);
+    for (int i = 0; i < n; i += block) {
+        def_block(t, row + (size_t)((k0 + i) / block) * (size_t)def_block_bytes(t), &b);
+        acc = def_block_step(t, &b, q + i, d[i / each], acc);
+    }
+    return acc;
+}
+
+/* 16 bits, q = 255 * hi + lo: the same with hi and 255 times the scale, then with lo. */
+static inline float def_halves(WeightType t, const uint8_t *row, int k0, int n, const int16_t *q,
+                               float d, float acc)
+{
+    int16_t hi[256], lo[256];
+    float   d_hi = 255 * d;
+    for (int i = 0; i < n; i++) {
+        hi[i] = (int16_t)floor((257.0 * q[i] + 32768.0) / 65536.0);
+        lo[i] = (int16_t)(q[i] - 255 * hi[i]);
+    }
+    acc = def_columns(t, row, k0, n, hi, &d_hi, 256, acc);
+    return def_columns(t, row, k0, n, lo, &d, 256, acc);
+}
+
+/* Rows of blocks [rows], row_bytes apart, times n_tok rows of integers. */
+static inline void def_matmul_blocks(float *y, size_t y_stride, WeightType t, const uint8_t *blocks,
+                                     size_t row_bytes, int rows, const int16_t *q, size_t q_stride,
+                                     const float *d, size_t d_stride, Integers ints, int k,
+                                     int n_tok, const float *bias)
+{
+    const int each = ints == INT8_BY_32 ? 32 : 256;
     for (int r = 0; r < rows; r++)
-        for (int i = 0; i < k / n; i++) {
-            def_block(t, blocks + (size_t)r * row_bytes + (size_t)i * (size_t)def_block_bytes(t),
-                      &b);
-            for (int tok = 0; tok < n_tok; tok++) {
-                float *at = y + (size_t)tok * y_stride + (size_t)r,
-                      acc = i ? *at
-                    : bias    ? bias[r]
-                              : 0.0f;
-                *at = def_block_step(t, &b, q + (size_t)tok * q_stride + (size_t)(i * n),
-                                     d[(size_t)tok * d_stride + (size_t)(i * n / each)], acc);
+        for (int tok = 0; tok < n_tok; tok++) {
+            const uint8_t *row = blocks + (size_t)r * row_bytes;
+            float          acc = bias ? bias[r] : 0.0f;
+            for (int k0 = 0; k0 < k; k0 += 256) {
+                const int16_t *at = q + (size_t)tok * q_stride + (size_t)k0;
+                const float   *dx = d + (size_t)tok * d_stride + (size_t)(k0 / each);
+                const int      n  = k - k0 < 256 ? k - k0 : 256;
+                acc = ints == INT16 ? def_halves(t, row, k0, n, at, *dx, acc)
+                                    : def_columns(t, row, k0, n, at, dx, each, acc);
             }
+            y[(size_t)tok * y_stride + (size_t)r] = acc;
         }
 }
 

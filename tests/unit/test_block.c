@@ -627,16 +627,19 @@ static void eight_bits_that_q8_reads_alone_have_a_scale_for_32(void)
           && input_ints(eight, &m, 0, INPUT_DOWN) == INT8, "beside others");
     CHECK(strcmp(activations_name(eight, &m), "8") == 0, "%s", activations_name(eight, &m));
     CHECK(strcmp(numerics_version(eight, &m), "2") == 0
-          && strcmp(numerics_version(automatic, &m), "1") == 0, "versions");
+          && strcmp(numerics_version(automatic, &m), "3") == 0, "versions");
     l.wq = gguf, m.lm_head = q4;
     CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8
           && strcmp(numerics_version(eight, &m), "1") == 0, "a GGUF type in every group");
-    l.wq.type = WT_MXFP4; /* 8 bits always, and so for q8 beside it */
-    CHECK(input_ints(automatic, &m, 0, INPUT_QKV) == INT8_BY_32
-          && strcmp(numerics_version(automatic, &m), "2") == 0, "q8 beside mxfp4");
-    l.w_up.type = WT_Q4_1;
-    CHECK(input_ints(automatic, &m, 0, INPUT_FFN) == INT8 /* q4 beside it */
-          && strcmp(numerics_version(automatic, &m), "3") == 0
+    l.wq.type = WT_MXFP4;
+    CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8_BY_32
+          && strcmp(numerics_version(eight, &m), "2") == 0, "q8 beside mxfp4");
+    l.wq.type = WT_Q8_0;
+    CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8_BY_32
+          && strcmp(numerics_version(eight, &m), "3") == 0, "q8 beside q8_0");
+    l.wq.type = WT_MXFP4, l.w_up.type = WT_Q4_1;
+    CHECK(input_ints(eight, &m, 0, INPUT_FFN) == INT8 /* q4 beside it */
+          && strcmp(numerics_version(eight, &m), "3") == 0
           && strcmp(numerics_version((Numerics){ MATH_F32, 0 }, &m), "1") == 0, "q4_1");
 }
 
@@ -871,27 +874,40 @@ static void rows_without_logits_end_in_the_last_block(void)
     }
 }
 
-/* One of them makes it 8 for all that read the vector, and 16 may not be asked for. */
-static void gguf_types_take_activations_of_8_bits(void)
+/* Layers between the first and the last are spared, but for q, k and v. */
+static void gguf_types_take_16_bits_where_8_cost_most(void)
 {
+    enum { LAYERS = 24, MIDDLE = 5 };
     const Mat q8 = { .type = WT_Q8, .rows = 1 }, q6_k = { .type = WT_Q6_K, .rows = 1 },
               f = { .type = WT_F32, .rows = 1 };
-    Layer l = { .wq = q6_k, .wk = q8, .wv = f, .wo = q8, .w_gate = q8, .w_up = f, .w_down = q6_k };
-    Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
+    Layer     l[LAYERS] = { 0 };
+    Model     m = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = l, .lm_head = f};
     Numerics  n;
+    m.cfg.n_layers = LAYERS;
+    for (int i = 0; i < LAYERS; i++)
+        l[i] = (Layer){ .wq = q6_k, .wk = q8, .wv = f, .wo = q8, .w_gate = q8, .w_up = f,
+                        .w_down = q6_k };
     CHECK(numerics_choose(&n, &m, NULL, NULL,
                           &err) && n.math == MATH_INT8 && model_is_quantized(&m), "auto");
-    CHECK(input_ints(n, &m, 0, INPUT_QKV) == INT8 && input_ints(n, &m, 0, INPUT_DOWN) == INT8,
-          "a group with a GGUF type");
-    CHECK(input_ints(n, &m, 0, INPUT_FFN) == INT16 && input_ints(n, &m, 0, INPUT_WO) == INT16,
-          "groups without");
+    for (int i = 0; i < LAYERS; i++) {
+        CHECK(input_ints(n, &m, i, INPUT_QKV) == INT16, "q, k and v of layer %d", i);
+        CHECK(input_ints(n, &m, i, INPUT_DOWN) == (i % 23 ? INT8 : INT16), "layer %d", i);
+        CHECK(input_ints(n, &m, i, INPUT_FFN) == INT16 && input_ints(n, &m, i, INPUT_WO) == INT16,
+              "groups without");
+    }
     CHECK(strcmp(activations_name(n, &m), "auto") == 0, "%s", activations_name(n, &m));
-    CHECK(!numerics_choose(&n, &m, NULL, "16", &err) && err.status == USAGE && strstr(err.msg,
-        "q6_k"), "%s", err.msg);
+    CHECK(numerics_choose(&n, &m, NULL, "16", &err)
+          && input_ints(n, &m, MIDDLE, INPUT_DOWN) == INT16, "16 for all");
     CHECK(numerics_choose(&n, &m, NULL, "8", &err)
-          && input_ints(n, &m, 0, INPUT_WO) == INT8_BY_32, "8 for all");
-    l.wq = l.w_down = q8, m.lm_head = q6_k;
-    CHECK(!numerics_choose(&n, &m, "int8", "16", &err) && err.status == USAGE, "the head counts");
+          && input_ints(n, &m, 0, INPUT_WO) == INT8_BY_32
+          && input_ints(n, &m, 0, INPUT_QKV) == INT8, "8 for all");
+    m.lm_head = q6_k;
+    CHECK(input_ints(n, &m, 0, INPUT_HEAD) == INT8, "8 for the head");
+    CHECK(numerics_choose(&n, &m, NULL, NULL, &err) && input_ints(n, &m, 0, INPUT_HEAD) == INT16,
+          "the head decides near ties");
+    for (int i = 0; i < LAYERS; i++)
+        l[i].wo = q6_k;
+    CHECK(input_ints(n, &m, 0, INPUT_WO) == INT8, "attention's output is spared");
     CHECK(numerics_choose(&n, &m, "f32", NULL, &err) && !input_ints(n, &m, 0, INPUT_HEAD),
           "math f32");
     CHECK(!numerics_choose(&n, &m, "f32", "8", &err) && err.status == USAGE,
@@ -1108,7 +1124,7 @@ int main(int argc, char **argv)
     TEST(experts_are_summed_as_defined);
     TEST(blocks_of_every_placement_are_as_defined);
     TEST(rows_without_logits_end_in_the_last_block);
-    TEST(gguf_types_take_activations_of_8_bits);
+    TEST(gguf_types_take_16_bits_where_8_cost_most);
     TEST(softmax_rows_sum_to_one);
     TEST(attention_to_equal_values_gives_that_value);
     TEST(a_window_sees_exactly_its_positions);

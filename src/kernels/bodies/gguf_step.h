@@ -207,7 +207,7 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
     const float         *d = a->scales->d, *m = a->scales->dmin, *dx = a->end.dx;
-    const int            dx_step = type == WT_Q8 ? 1 : weight_type_x_by_32(type) ? a->dx_step : 0;
+    const int            dx_step = type == WT_Q8 ? 1 : a->dx_step;
     f32x16               acc[LANES_PANELS][GGUF_T];
     gguf_begin(&a->end, type, acc, n_p, n_t);
     for (int run = 0; run < a->runs; run++, dx += dx_step) {

@@ -137,15 +137,39 @@ V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 
 /* ---- A slice: some superblocks of some tokens, in scratch ------------------------------------ */
 
+/* GGUF types take 16 bits as two vectors of 8, q = 255 * hi + lo, one after the other: the sums of
+ * a K-quant's superblock times 16 bits would overflow int32. */
+V_INLINE int turns_of(WeightType type, Integers ints)
+{
+    return weight_type_gguf(type) && ints == INT16 ? 2 : 1;
+}
+
 typedef struct Slice {
-    int         s0, end, t0, n_tok; /* superblocks s0 .. end, tokens t0 .. t0 + n_tok */
-    const char *x, *start;          /* [superblock][token][row][form_bytes]; ... [start_bytes] */
-    size_t      token, token_start; /* bytes of one token in a superblock of each */
+    int          s0, end, t0, n_tok; /* superblocks s0 .. end, tokens t0 .. t0 + n_tok */
+    int          turns;
+    const char  *x, *start; /* [superblock][turn][token][row][form_bytes]; ... [start_bytes] */
+    size_t       token, token_start; /* bytes of one token in a superblock of each */
+    const float *d;                  /* of two turns: scales [superblock][turn][token] */
 } Slice;
 
-V_INLINE size_t slice_bytes(Form f, Starts starts)
+/* Of a token in a superblock; a turn has scales of its own. */
+V_INLINE size_t slice_bytes(Form f, Starts starts, int turns)
 {
-    return (size_t)form_rows(f) * (form_bytes(f) + start_bytes(starts));
+    return (size_t)(turns * form_rows(f)) * (form_bytes(f) + start_bytes(starts))
+         + (turns > 1 ? (size_t)turns * sizeof(float) : 0);
+}
+
+/* The high or the low half of 64 n integers. Loops of known length over two arrays that do not
+ * overlap become vectors at -O2. */
+V_INLINE void half_of(int16_t *restrict to, const int16_t *restrict q, int n, int turn)
+{
+    for (; n > 0; n--, q += 64, to += 64)
+        if (turn == 0)
+            for (int i = 0; i < 64; i++)
+                to[i] = (int16_t)((257 * q[i] + 32768) >> 16);
+        else
+            for (int i = 0; i < 64; i++)
+                to[i] = (int16_t)(q[i] - 255 * ((257 * q[i] + 32768) >> 16));
 }
 
 V_INLINE int runs_of(int k, int s)
@@ -159,19 +183,27 @@ V_INLINE int groups_of(int k, int s)
     return n >= SUPERBLOCK ? SUPERBLOCK / 64 : (n + 63) / 64;
 }
 
-/* memory: (end - s0) * n_tok * slice_bytes. */
+/* memory: (end - s0) * n_tok * slice_bytes, aligned. */
 V_INLINE Slice slice_make(const IntMatmulArgs *a, WeightType type, Form f, Starts starts,
                           char *memory, int s0, int end, int t0, int n_tok)
 {
-    Slice  r = { .s0 = s0, .end = end, .t0 = t0, .n_tok = n_tok };
-    size_t n = (size_t)(end - s0) * (size_t)n_tok;
+    Slice  r = { .s0 = s0, .end = end, .t0 = t0, .n_tok = n_tok, .turns = turns_of(type, a->ints) };
+    size_t n = (size_t)(end - s0) * (size_t)(n_tok * r.turns);
     r.token = (size_t)form_rows(f) * form_bytes(f),
     r.token_start = (size_t)form_rows(f) * start_bytes(starts);
-    char *x = memory, *start = memory + n * r.token;
-    r.x = x, r.start = start;
+    char    *x = memory, *start = memory + n * r.token;
+    float   *d = (float *)(void *)(start + n * r.token_start);
+    int16_t  half[SUPERBLOCK] __attribute__((aligned(64)));
+    r.x = x, r.start = start, r.d = d;
     for (int s = s0; s < end; s++)
-        for (int t = t0; t < t0 + n_tok; t++, x += r.token, start += r.token_start) {
+        for (int i = 0; i < r.turns * n_tok; i++, x += r.token, start += r.token_start) {
+            const int      t = t0 + i % n_tok, turn = i / n_tok;
             const int16_t *q = a->q + (size_t)t * a->q_stride + (size_t)s * SUPERBLOCK;
+            if (r.turns > 1) {
+                half_of(half, q, groups_of(a->k, s), turn);
+                q    = half;
+                *d++ = (turn == 0 ? 255 : 1) * a->d[(size_t)t * a->d_stride + (size_t)s];
+            }
             digits_token(f, starts, x, start, q, groups_of(a->k, s));
             if (starts == START_GGUF)
                 gguf_extra(type, start, q, runs_of(a->k, s) * RUN);

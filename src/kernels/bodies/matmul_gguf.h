@@ -37,19 +37,23 @@ V_INLINE void gguf_load_scales(GgufScales *to, WeightType type, const Walk *w, i
 V_INLINE GgufStep gguf_step_of(const IntMatmulArgs *a, int p, int s)
 {
     GgufStep step = { .runs = runs_of(a->k, s), .dx_step = a->ints == INT8_BY_32 };
-    step.end = (Finish){ .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
+    step.end = (Finish){ .y_stride = a->y_stride };
     step.end.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
     return step;
 }
 
 /* Tokens from number t of the slice on. */
 V_INLINE void gguf_step_at(GgufStep *step, const IntMatmulArgs *a, const Slice *x, int p, int s,
-                           int t)
+                           int turn, int t)
 {
-    size_t at = (size_t)(s - x->s0) * (size_t)x->n_tok + (size_t)t, token = (size_t)(x->t0 + t);
+    size_t at = (size_t)((s - x->s0) * x->turns + turn) * (size_t)x->n_tok + (size_t)t,
+           token = (size_t)(x->t0 + t);
     step->x = x->x + at * x->token, step->extra = x->start + at * x->token_start;
-    step->end.y  = a->y + token * a->y_stride + (size_t)p * LANES;
-    step->end.dx = a->d + token * a->d_stride + s * (SUPERBLOCK / int_each(a->ints));
+    step->end.y     = a->y + token * a->y_stride + (size_t)p * LANES;
+    step->end.first = s == 0 && turn == 0;
+    step->end.d_stride = x->turns > 1 ? 1 : a->d_stride;
+    step->end.dx    = x->turns > 1
+        ? x->d + at : a->d + token * a->d_stride + s * (SUPERBLOCK / int_each(a->ints));
 }
 
 /* ---- Stream ---------------------------------------------------------------------------------- */
@@ -67,9 +71,9 @@ V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Fo
             __builtin_prefetch(walk_to(w, part, p, s + 8) + i);
     step.codes = walk_to(w, 0, p, s);
     int most = gguf_stream_step(), parts = (x->n_tok + most - 1) / most;
-    for (int i = 0; i < parts; i++) {
-        int t = x->n_tok * i / parts, end = x->n_tok * (i + 1) / parts;
-        gguf_step_at(&step, a, x, p, s, t);
+    for (int i = 0; i < parts * x->turns; i++) {
+        int part = i % parts, t = x->n_tok * part / parts, end = x->n_tok * (part + 1) / parts;
+        gguf_step_at(&step, a, x, p, s, i / parts, t);
         gguf_step_any(&step, type, f, FROM_PANEL, most, 1, end - t);
     }
 }
@@ -90,14 +94,14 @@ V_INLINE void gguf_block_superblock(const IntMatmulArgs *a, WeightType type, For
         gguf_unpack(ws + 64 * j, type, f, walk_to(w, 0, p + j, s), scales.sub + j, n_p, step.runs,
                     64 * (size_t)n_p);
     step.codes = (const unsigned char *)ws;
-    for (int i = 0; i < tiles; i++) {
+    for (int i = 0; i < tiles * x->turns; i++) {
         /* even shares: no short last tile */
-        int t = x->n_tok * i / tiles, end = x->n_tok * (i + 1) / tiles;
+        int tile = i % tiles, t = x->n_tok * tile / tiles, end = x->n_tok * (tile + 1) / tiles;
         if (s + 1 < x->end)
-            prefetch_codes(w, p, s + 1, n_p, i, tiles);
+            prefetch_codes(w, p, s + 1, n_p, i, tiles * x->turns);
         else if (p + 2 * n_p <= a->n_panels)
-            prefetch_codes(w, p + n_p, x->s0, n_p, i, tiles);
-        gguf_step_at(&step, a, x, p, s, t);
+            prefetch_codes(w, p + n_p, x->s0, n_p, i, tiles * x->turns);
+        gguf_step_at(&step, a, x, p, s, i / tiles, t);
         gguf_step_any(&step, type, f, FROM_BLOCK, each, n_p, end - t);
     }
 }

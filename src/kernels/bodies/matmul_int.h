@@ -27,7 +27,8 @@ V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Integers ints,
     Walk   w      = walk_of(type, a->w, a->k);
     int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK;
     /* superblocks of a slice */
-    int    most   = (int)(KERNEL_SCRATCH / (slice_bytes(f, starts) * (size_t)a->n_tok));
+    int    most   = (int)(KERNEL_SCRATCH
+                       / (slice_bytes(f, starts, turns_of(type, a->ints)) * (size_t)a->n_tok));
     for (int s0 = 0; s0 < n_s; s0 += most) {
         Slice x =
             slice_make(a, type, f, starts, a->scratch, s0, min_int(n_s, s0 + most), 0, a->n_tok);
@@ -59,7 +60,8 @@ V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Integers ints, 
     for (int i = 0; i < blocks; i++) { /* even shares: no short last one, of superblocks too */
         int t0 = (int)((int64_t)a->n_tok * i / blocks),
             n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
-        int most   = (int)((KERNEL_SCRATCH - UNPACKED) / (slice_bytes(f, starts) * (size_t)n_tok));
+        int most   = (int)((KERNEL_SCRATCH - UNPACKED)
+                         / (slice_bytes(f, starts, turns_of(type, a->ints)) * (size_t)n_tok));
         int slices = (n_s + most - 1) / most;
         for (int j = 0; j < slices; j++) {
             Slice x = slice_make(a, type, f, starts, ws + UNPACKED, n_s * j / slices,

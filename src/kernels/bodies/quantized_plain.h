@@ -123,10 +123,27 @@ static float add_groups(const RowBlock *b, const int16_t *q, const float *dx, fl
     return fmaf(b->d, c, acc);
 }
 
+/* GGUF types take 16 bits as two vectors of 8: q = 255 * hi + lo. */
+static float add_halves(const RowBlock *b, const int16_t *q, float dx, float acc)
+{
+    int16_t half[2][SUPERBLOCK] = { 0 };
+    float   d[2]                = { 255 * dx, dx };
+    for (int i = 0; i < b->n; i++) {
+        half[0][i] = (int16_t)((257 * q[i] + 32768) >> 16);
+        half[1][i] = (int16_t)(q[i] - 255 * half[0][i]);
+    }
+    for (int i = 0; i < 2; i++)
+        acc = weight_type_has_runs(b->type) ? add_runs(b, half[i], &d[i], INT8, acc)
+                                            : add_sub_blocks(b, half[i], d[i], acc);
+    return acc;
+}
+
 /* dx: the scales of q. */
 static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx, Integers ints,
                             float acc)
 {
+    if (weight_type_gguf(b->type) && ints == INT16)
+        return add_halves(b, q, *dx, acc);
     if (weight_type_has_runs(b->type))
         return add_runs(b, q, dx, ints, acc);
     if (ints == INT8_BY_32)
@@ -139,9 +156,7 @@ static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx
 static void matmul_int(const IntMatmulArgs *a, WeightType type)
 {
     const int each = int_each(a->ints);
-    /* With 16 bits the integers of a K-quant exceed int32. */
-    assert(a->ints != INT16 || !weight_type_gguf(type));
-    assert(a->ints != INT8_BY_32 || type == WT_Q8 || weight_type_x_by_32(type));
+    assert(a->ints != INT8_BY_32 || type == WT_Q8 || weight_type_has_runs(type));
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
         for (int k0 = 0, s = 0; k0 < a->k; k0 += SUPERBLOCK, s++) {
