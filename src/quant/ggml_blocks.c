@@ -284,20 +284,6 @@ static void put_q6_k_codes(uint8_t *y, const int8_t code[LARGE])
     }
 }
 
-/* The codes of q3_K are -4 .. 3, its scales -32 .. 31. */
-static void q3_k_as_q6_k(uint8_t *y, const uint8_t *b)
-{
-    uint8_t q[LARGE];
-    int8_t  code[LARGE];
-    two_bits(q, b + 32);
-    for (int i = 0; i < LARGE; i++)
-        code[i] = (int8_t)(q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
-    put_q6_k_codes(y, code);
-    for (int s = 0; s < 16; s++)
-        y[192 + s] = (uint8_t)q3_k_scale(b + 96, s);
-    memcpy(y + 208, b + 108, 2);
-}
-
 static void iq3_s_as_q6_k(uint8_t *y, const uint8_t *b)
 {
     int8_t code[LARGE], scale[8];
@@ -338,7 +324,6 @@ static const struct {
 } twins[BLOCK_TYPES] = {
     [BLOCK_Q5_0] = { BLOCK_Q8_0, q5_0_as_q8_0 },
     [BLOCK_IQ4_NL] = { BLOCK_Q8_0, iq4_nl_as_q8_0 },
-    [BLOCK_Q3_K] = { BLOCK_Q6_K, q3_k_as_q6_k },
     [BLOCK_IQ3_S] = { BLOCK_Q6_K, iq3_s_as_q6_k },
 };
 

@@ -140,18 +140,22 @@ static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlo
         ((uint8_t *)to[1])[(size_t)block * PANEL_ROWS + (size_t)(r + i)] = b->row[i][0];
 }
 
+/* 16 numbers of 6 bits, four in each of v; the upper two bits of three bytes hold the last four. */
+static inline void put_sixes(uint8_t *out, const RowWords v[4])
+{
+    for (uint32_t i = 0; i < 3; i++)
+        store(out + i * VECTOR, v[i] | (v[3] >> 2 * i & 0x03030303u) << 6);
+}
+
 /* d, dmin, then 12 bytes of 6-bit scales and minima. Scale j of 0..3 is in byte j, its minimum in
  * byte 4 + j. Scale and minimum j of 4..7 have their low four bits in byte 4 + j (scale low,
  * minimum high), and their upper two bits above the six of bytes j - 4 and j. */
 static void put_scales(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    uint8_t *out = (uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP;
     RowWords low = b->w[1], mid = b->w[2], nibbles = b->w[3];
-    RowWords min = (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u); /* minima 4..7 */
-    store(out, (low & 0x3f3f3f3fu) | (min & 0x03030303u) << 6);
-    store(out + VECTOR,
-          (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u) | (min & 0x0c0c0c0cu) << 4);
-    store(out + 2 * VECTOR, (mid & 0x3f3f3f3fu) | (min & 0x30303030u) << 2);
+    RowWords v[4] = { low & 0x3f3f3f3fu, (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u),
+                      mid & 0x3f3f3f3fu, (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u) };
+    put_sixes((uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP, v);
     put_pairs(to[2], r, block, b);
 }
 
@@ -184,6 +188,41 @@ static void put_q5_k(void *const to[MAX_PARTS], int r, int block, const FourBloc
     put_scales(to, r, block, b);
 }
 
+/* Four bytes of each row, from byte `from` of its block. */
+static inline RowWords word_at(const FourBlocks *b, size_t from)
+{
+    RowWords v;
+    for (int i = 0; i < WORDS_ROWS; i++)
+        memcpy((uint8_t *)&v + 4 * i, b->row[i] + from, 4);
+    return v;
+}
+
+/* The low two bits of the codes of run s, of 16 k in each vector. They are at bit 2 * s of 32
+ * bytes, those of runs 4..7 in the 32 after these. */
+static inline void put_two_bits(uint8_t *out, const RowWords *from, uint32_t s)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        store(out + i * VECTOR, join_bits(from + s / 4 * 8 + 4 * i, 4, 2, s % 4 * 2));
+}
+
+/* 32 bytes, whose bit s is the third one of the codes of run s; 64 of their low bits; 12 of scales
+ * of 6 bits, d. Scales 0..7 have their low four bits in the low nibbles of 8 bytes, scales 8..15 in
+ * the high ones. The upper bits of scales 4 * i .. + 3 are at bit 2 * i of the last four bytes. */
+static void put_q3_k(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    uint8_t *out = (uint8_t *)to[0] + (size_t)block * 24 * VECTOR + r * ROW_STEP;
+    RowWords v[4], high = word_at(b, 104);
+    for (uint32_t s = 0; s < 8; s++, out += 3 * VECTOR) {
+        put_two_bits(out, b->w + 8, s);
+        store(out + 2 * VECTOR, join_bits(b->w, 8, 1, s));
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        v[i] = (word_at(b, 96 + 4 * (i % 2)) >> i / 2 * 4 & 0x0f0f0f0fu)
+            | (high >> 2 * i & 0x03030303u) << 4;
+    put_sixes((uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP, v);
+    put_halves(to[2], (size_t)block * PANEL_ROWS + (size_t)r, b, 108);
+}
+
 /* ql [2][64], qh [2][32], 16 scales, d. In each half of 128 k, runs 0 and 1 are the low nibbles of
  * the 64 bytes of ql, and runs 2 and 3 the high ones. The upper bits of run s are at bit 2 * s of
  * the 32 bytes of qh. */
@@ -211,6 +250,8 @@ static void zero_block(WeightType t, uint8_t *b)
         memset(b + 2, 0x88, 16);
     if (t == WT_Q6_K)
         memset(b + 128, 0xaa, 64);
+    if (t == WT_Q3_K) /* and its scales: -32 would make it -0 */
+        memset(b, 0xff, 32), memset(b + 104, 0xaa, 4);
 }
 
 typedef void Put(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b);
@@ -223,8 +264,9 @@ void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows
 {
     size_t each = block_elements(gguf_block(t)), bytes = block_bytes(gguf_block(t));
     assert(n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1 && (size_t)k % each == 0);
-    /* What is gathered: a run's codes, which its scales precede, or the whole block. */
-    int        words = weight_type_has_runs(t) ? weight_type_bits(t) : (int)bytes / 4;
+    /* What is gathered: a run's codes, which its scales precede, or as much of the block as has
+     * whole vectors. */
+    int        words = weight_type_has_runs(t) ? weight_type_bits(t) : (int)bytes / 16 * 4;
     size_t     from  = weight_type_has_runs(t) ? bytes - 4 * (size_t)words : 0;
     uint8_t    zero[256];
     FourBlocks four;
@@ -260,6 +302,10 @@ static int code_at(WeightType t, const uint8_t *codes, int r, int c)
         return nibble(codes, r, c) - 8;
     case WT_MXFP4:
         return e2m1[nibble(codes, r, c)];
+    case WT_Q3_K:
+        run = codes + c / RUN * 3 * VECTOR;
+        return (run[c % RUN / 16 * VECTOR + byte] >> c % 16 / 4 * 2 & 3)
+            + (run[2 * VECTOR + byte] >> c % RUN / 4 & 1) * 4 - 4;
     case WT_Q5_K:
         run = codes + c / RUN * 5 * VECTOR;
         return nibble(run, r, c % RUN) | (run[4 * VECTOR + byte] >> c % RUN / 4 & 1) << 4;
@@ -271,14 +317,30 @@ static int code_at(WeightType t, const uint8_t *codes, int r, int c)
     }
 }
 
-static void scales_of(BlockRow *out, const uint8_t *s, int r)
+/* Row r of 16 numbers of 6 bits (put_sixes). */
+static void sixes_of(int8_t six[16], const uint8_t *s, int r)
 {
     for (int j = 0; j < 4; j++, s++) {
         int a = s[r * ROW_STEP], b = s[VECTOR + r * ROW_STEP], c = s[2 * VECTOR + r * ROW_STEP];
-        out->sub[j]     = (int8_t)(a & MASK6);
-        out->sub[4 + j] = (int8_t)(b & MASK6);
-        out->min[j]     = (int8_t)(c & MASK6);
-        out->min[4 + j] = (int8_t)(a >> 6 | b >> 6 << 2 | c >> 6 << 4);
+        six[j]      = (int8_t)(a & MASK6);
+        six[4 + j]  = (int8_t)(b & MASK6);
+        six[8 + j]  = (int8_t)(c & MASK6);
+        six[12 + j] = (int8_t)(a >> 6 | b >> 6 << 2 | c >> 6 << 4);
+    }
+}
+
+/* Sub-scales and minima of a K-quant. */
+static void subs_of(WeightType t, BlockRow *out, const uint8_t *s, int r)
+{
+    int8_t six[16];
+    if (t != WT_Q6_K)
+        sixes_of(six, s, r);
+    for (int i = 0; i < SUPERBLOCK / weight_type_sub(t); i++) {
+        out->sub[i] = t == WT_Q6_K   ? (int8_t)s[i / 4 * VECTOR + r * ROW_STEP + i % 4]
+            : t == WT_Q3_K ? (int8_t)(six[i] - 32)
+                           : six[i];
+        if (weight_type_has_minima(t))
+            out->min[i] = six[8 + i];
     }
 }
 
@@ -297,12 +359,11 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
         out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[at]) : f16_to_f32(d[at]);
         out->m[i] = weight_type_adds(t) ? f16_to_f32(d[at + PANEL_ROWS]) : 0;
     }
-    for (int i = 0; t == WT_Q6_K && i < 16; i++)
-        out->sub[i] = (int8_t)sub[i / 4 * VECTOR + r * ROW_STEP + i % 4];
-    if (weight_type_has_minima(t) && !weight_type_adds(t)) {
-        scales_of(out, sub, r);
+    if (weight_type_has_runs(t))
+        return;
+    subs_of(t, out, sub, r);
+    if (weight_type_has_minima(t))
         out->dmin = f16_to_f32(d[PANEL_ROWS + r]);
-    }
 }
 
 /* The formula is code * (scale * sub-scale) - (scale of minima * minimum), or of q4_1 code * scale
@@ -321,7 +382,7 @@ void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
             if (weight_type_adds(t))
                 out[c + i] = out[c + i] + b.m[i / 32];
             else if (weight_type_has_minima(t))
-                out[c + i] = out[c + i] - b.dmin * (float)b.min[i / 32];
+                out[c + i] = out[c + i] - b.dmin * (float)b.min[i / weight_type_sub(t)];
         }
     }
 }

@@ -52,6 +52,8 @@ enum {
     X(Q8_0,  q8_0,  HAS_RUNS,   32,        8,  0,  255, PART_BYTES(1), PART_SCALES(32))            \
     X(Q4_0,  q4_0,  HAS_RUNS,   32,        4,  8,  15,  PART_NIBBLES(1), PART_SCALES(32))          \
     X(Q4_1,  q4_1,  HAS_RUNS | HAS_MINIMA, 32, 4, 0,  15,  PART_NIBBLES(1), PART_PAIRS(32))        \
+    X(Q3_K,  q3_k,  0,          16,        3,  4,  7,   { "", EL_U8, 32, 1, 2, { 3, 64 } },        \
+      PART_SIXES, PART_SCALES(SUPERBLOCK))                                                         \
     X(Q4_K,  q4_k,  HAS_MINIMA, 32,        4,  0,  15,  PART_NIBBLES(1), PART_SIXES,               \
       PART_PAIRS(SUPERBLOCK))                                                                      \
     X(Q5_K,  q5_k,  HAS_MINIMA, 32,        5,  0,  31,  { "", EL_U8, 32, 1, 2, { 5, 64 } },        \
@@ -212,10 +214,10 @@ float superblock_scale(WeightType t, Panels p, int r);
 /* ---- GGUF types ------------------------------------------------------------------------------ */
 
 /* One superblock of one row. A code is what a scale is multiplied with:
- *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q5_k 0 .. 31, q6_k -32 .. 31,
- *   mxfp4 -12 .. 12
- * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, sub-scales of q6_k
- * (-128 .. 127) for 16. d: the scale, one for each 32 k if the type has runs, else only d[0].
+ *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q3_k -4 .. 3, q5_k 0 .. 31,
+ *   q6_k -32 .. 31, mxfp4 -12 .. 12
+ * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, sub-scales of q3_k (-32 .. 31)
+ * and q6_k (-128 .. 127) for 16. d: the scale, one for each 32 k if the type has runs, else only d[0].
  * m: what q4_1 adds to each 32 k. dmin: the scale of the minima. What a type does not have is 0. */
 typedef struct BlockRow {
     int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 32];
@@ -278,8 +280,8 @@ size_t      block_bytes(BlockType t);      /* of one block            */
 void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements);
 
 /* A type whose blocks have as many elements and can hold everything that those of t hold, with the
- * same bits from blocks_to_f32: Q8_0 for Q5_0 and IQ4_NL, Q6_K for Q3_K and IQ3_S; t itself if
- * there is none. For types that no kernel multiplies. */
+ * same bits from blocks_to_f32: Q8_0 for Q5_0 and IQ4_NL, Q6_K for IQ3_S; t itself if there is
+ * none. For types that no kernel multiplies. */
 BlockType block_twin(BlockType t);
 
 /* Convert n_elements (whole blocks) to blocks of block_twin(t), which must not be t. in and out

@@ -25,7 +25,7 @@ typedef struct Matrix {
 
 static bool half_at(WeightType t, int i) /* does byte i of a block belong to a scale? */
 {
-    return t == WT_Q6_K ? i >= 208 : i < (t == WT_Q4_K || t == WT_Q5_K || t == WT_Q4_1 ? 4 : 2);
+    return t == WT_Q6_K ? i >= 208 : t == WT_Q3_K ? i >= 108 : i < (t == WT_Q4_K || t == WT_Q5_K || t == WT_Q4_1 ? 4 : 2);
 }
 
 /* Ordinary scales of both signs. */
@@ -43,6 +43,8 @@ static void fill_block(WeightType t, uint8_t *b, Pattern pattern)
         b[2 + i] = pattern == MOST || below(2) ? 0x80 : 0x7f;
     for (int i = 0; extreme && i < 192 && t == WT_Q6_K; i++)
         b[i] = pattern == MOST ? 0 : b[i]; /* code -32 */
+    for (int i = 0; extreme && i < 108 && t == WT_Q3_K; i++)
+        b[i] = pattern == MOST ? 0 : b[i]; /* code -4, scale -32 */
     for (int i = 0; extreme && i < 16 && t == WT_MXFP4; i++)
         b[1 + i] = pattern == MOST || below(2) ? 0x77 : 0xff; /* codes 12, -12 */
     if (t == WT_MXFP4) {

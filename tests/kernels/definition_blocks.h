@@ -24,7 +24,8 @@ static inline int def_block_k(WeightType t) { return def_has_runs(t) ? 32 : 256;
 static inline int def_block_bytes(WeightType t)
 {
     return t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20
-        : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176 : 210;
+        : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176
+        : t == WT_Q3_K   ? 110 : 210;
 }
 
 static inline float def_half(const uint8_t *p) { return f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
@@ -70,6 +71,18 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
             o->code[i] = def_e2m1(i < 16 ? b[1 + i] & 15 : b[1 + i - 16] >> 4);
         return;
     }
+    if (t == WT_Q3_K) { /* dequantize_row_q3_K */
+        o->d = def_half(b + 108), o->sub_k = 16;
+        for (int j = 0; j < 16; j++) {
+            int low   = b[96 + j % 8] >> j / 8 * 4 & 15;
+            o->sub[j] = (low | (b[104 + j % 4] >> j / 4 * 2 & 3) << 4) - 32;
+        }
+        for (int i = 0; i < 256; i++) {
+            int two    = b[32 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+            o->code[i] = two - (b[i % 32] >> i / 32 & 1 ? 0 : 4);
+        }
+        return;
+    }
     if (t == WT_Q6_K) {
         o->d = def_half(b + 208), o->sub_k = 16;
         for (int i = 0; i < 16; i++)
@@ -107,7 +120,7 @@ static inline float def_block_value(WeightType t, const DefBlock *b, int i)
         return b->d * (float)b->code[i];
     float v = b->d * (float)b->sub[s];
     v       = v * (float)b->code[i];
-    return t == WT_Q6_K ? v : v - b->dmin * (float)b->min[s];
+    return t == WT_Q6_K || t == WT_Q3_K ? v : v - b->dmin * (float)b->min[s];
 }
 
 /* One step of a row's sum: a block times its integers q, whose scale is dx. */

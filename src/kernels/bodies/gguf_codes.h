@@ -24,6 +24,17 @@ V_INLINE f32x16 gguf_scale(WeightType t, const unsigned char *scales, int i)
  * signed, the others start at 0. */
 V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low, i512 *high)
 {
+    if (weight_type_bits(t) < 4) { /* two bits for codes 4 * j .. + 3 of 16 */
+        i512 two = i_load(run + 64 * (i / 2)), three = i_set32(0x03030303);
+        *low  = i_and(i_shift32(two, -4 * (i % 2)), three);
+        *high = i_and(i_shift32(two, -4 * (i % 2) - 2), three);
+        if (t == WT_Q3_K) {
+            i512 bits = i_load(run + 128); /* bit j of a byte: of codes 4 * j .. + 3 */
+            *low  = gguf_upper(*low, bits, 2 - 2 * i, 4);
+            *high = gguf_upper(*high, bits, 1 - 2 * i, 4);
+        }
+        return;
+    }
     const unsigned char *at = gguf_is_bytes(t) ? run + 128 * i
         : t == WT_Q6_K                         ? run + 192 * (i / 2) + 64 * (i % 2)
                                                : run + 64 * i;
@@ -50,8 +61,7 @@ V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low
     }
 }
 
-/* The 16 numbers of 6 bits of q4_k and q5_k, four of them in each vector: sub-scales 0..3, 4..7,
- * minima 0..3, 4..7. */
+/* The 16 numbers of 6 bits of a superblock, four of them in each vector. */
 V_INLINE void gguf_sixes(i512 v[4], const unsigned char *s)
 {
     i512 six = i_set32(0x3f3f3f3f), a = i_load(s), b = i_load(s + 64), c = i_load(s + 128);
@@ -61,11 +71,33 @@ V_INLINE void gguf_sixes(i512 v[4], const unsigned char *s)
                      i_and(i_shift32(c, -2), i_set32(0x30303030))));
 }
 
+/* x - 32 of bytes of 6 bits. */
+V_INLINE i512 gguf_signed_six(i512 x)
+{
+    i512 bit = i_set32(0x20202020), sign = i_sub32(bit, i_and(x, bit));
+    return i_or(i_or(i_and(x, i_set32(0x1f1f1f1f)), sign),
+                i_or(i_shift32(sign, 1), i_shift32(sign, 2)));
+}
+
+/* The integers of a superblock, four of a row in each vector: 8 * gguf_run_subs sub-scales, then as
+ * many minima if the type has them. */
+V_INLINE void gguf_subs(i512 v[8], WeightType t, const unsigned char *s)
+{
+    if (t == WT_Q6_K)
+        UNROLL for (int i = 0; i < 4; i++)
+            v[i] = i_load(s + 64 * i);
+    else
+        gguf_sixes(v, s);
+    if (t == WT_Q3_K)
+        UNROLL for (int i = 0; i < 4; i++)
+            v[i] = gguf_signed_six(v[i]);
+}
+
 /* ---- A superblock's scales, as a step takes them --------------------------------------------- */
 
 typedef struct GgufScales {
     i512  sub[16 * LANES_PANELS];              /* [sub-block][n_p]: for i_scale */
-    i512  pair[8 * LANES_PANELS];              /* words of minima 0 2, 1 3 ...; q6_k: sub-scales */
+    i512  pair[8 * LANES_PANELS]; /* words of minima 0 2, 1 3 ...; of q3_k, q6_k: sub-scales */
     float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16] */
     float dmin[MAX_RUNS * LANES_PANELS * LANES]; /* [1][n_p][16]; q4_1: [runs], what it adds */
 } GgufScales;
@@ -87,20 +119,18 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
         if (adds)
             v_store(to->dmin + (i * n_p + p) * LANES, gguf_scale(t, d, 2 * i + 1));
     }
-    if (weight_type_has_minima(t) && !adds) {
-        i512 v[4];
-        gguf_sixes(v, s);
+    if (gguf_has_runs(t))
+        return;
+    const bool minima = weight_type_has_minima(t);
+    const int  fours  = 2 * gguf_run_subs(t);
+    i512       v[8];
+    gguf_subs(v, t, s);
+    if (minima)
         v_store(to->dmin + p * LANES, gguf_scale(t, d, 1));
-        UNROLL for (int i = 0; i < 2; i++) {
-            gguf_put_four(to->sub + 4 * i * n_p + p, v[i], n_p);
-            gguf_put_pairs(to->pair + 2 * i * n_p + p, v[2 + i], n_p);
-        }
-    }
-    for (int i = 0; gguf_run_subs(t) == 2 && i < 4; i++) {
-        i512 v = i_load(s + 64 * i);
-        gguf_put_four(to->sub + 4 * i * n_p + p, v, n_p);
-        if (I_PART_WORDS)
-            gguf_put_pairs(to->pair + 2 * i * n_p + p, v, n_p);
+    UNROLL for (int i = 0; i < fours; i++) {
+        gguf_put_four(to->sub + 4 * i * n_p + p, v[i], n_p);
+        if (minima || I_PART_WORDS)
+            gguf_put_pairs(to->pair + 2 * i * n_p + p, v[minima ? fours + i : i], n_p);
     }
 }
 

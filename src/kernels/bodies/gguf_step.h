@@ -17,12 +17,12 @@ typedef struct GgufStep {
     Finish               end;       /* dw is not used                                           */
 } GgufStep;
 
-/* The pairs of code vectors after which a part ends: a sub-block's, or 8 * 4 products of codes to
- * 15 (4 * 4 of codes to 31, 2 * 4 of codes to 63), which fit words. */
+/* The pairs of code vectors after which a part ends: a sub-block's, or if these are fewer 8 * 4
+ * products of codes to 15 (4 * 4 of codes to 31, 2 * 4 of codes to 63), which fit words. */
 V_INLINE int gguf_part_pairs(WeightType t)
 {
-    return I_PART_WORDS && !gguf_is_bytes(t) ? 64 / (weight_type_most(t) + 1)
-                                             : 4 / gguf_run_subs(t);
+    const int all = 4 / gguf_run_subs(t);
+    return I_PART_WORDS && !gguf_is_bytes(t) ? min_int(64 / (weight_type_most(t) + 1), all) : all;
 }
 
 /* ---- Starts and ends ------------------------------------------------------------------------- */
@@ -63,8 +63,8 @@ V_INLINE void gguf_end(const GgufStep *a, WeightType type, f32x16 acc[LANES_PANE
 }
 
 /* The float steps of a superblock of a K-quant, in a loop that is not unrolled (Finish in
- * int_digits.h says why). sums: [n_t][n_p] vectors; those of q6_k are of codes + 32 if words are
- * the parts of bytes. */
+ * int_digits.h says why). sums: [n_t][n_p] vectors; those of q3_k and q6_k are of codes plus their
+ * offset if words are the parts of bytes. */
 V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char *sums, int n_p,
                           int n_t)
 {
@@ -90,7 +90,7 @@ V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char
             UNROLL for (int i = 0; i < pairs; i++)
                 other = i_dot2(other, pair[i * n_p + p], i_bcast(extra + 4 * i));
             if (!minima)
-                sum = i_add32(sum, i_add32(other, other)); /* 2 * -16 * sub-scales * sums */
+                sum = i_add32(sum, i_add32(other, other)); /* 2 * -offset / 2 * sub-scales * sums */
             f32x16 acc = v_fma(v_mul(d[p], v_set(dx)), i_to_f32(sum), v_load(from + p * LANES));
             if (minima)
                 acc = v_fma(v_mul(dmin[p], v_set(-dx)), i_to_f32(other), acc);

@@ -48,12 +48,11 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
     const unsigned char *codes = walk_to(w, 0, p, s), *sub = walk_to(w, 1, p, s);
     const unsigned char *scales = walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
     const bool           minima = weight_type_has_minima(type), runs = gguf_has_runs(type);
-    i512                 v[4];
+    const int            fours = 2 * gguf_run_subs(type);
     const bool           adds = weight_type_adds(type);
-    if (minima && !adds)
-        gguf_sixes(v, sub);
-    for (int i = 0; gguf_run_subs(type) == 2 && i < 4; i++)
-        v[i] = i_load(sub + 64 * i);
+    i512                 v[8];
+    if (!runs)
+        gguf_subs(v, type, sub);
     for (int run = 0; run < n / RUN; run++, codes += gguf_run_bytes(type))
         for (int i = 0; i < 4; i++) {
             int    j = gguf_sub(type, run, i);
@@ -64,7 +63,7 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
             if (adds) /* less -m */
                 min = v_mul(gguf_scale(type, scales, 2 * run + 1), v_set(-1));
             else if (minima)
-                min = v_mul(gguf_scale(type, scales, 1), i_byte_to_f32(v[2 + j / 4], j % 4));
+                min = v_mul(gguf_scale(type, scales, 1), i_byte_to_f32(v[fours + j / 4], j % 4));
             gguf_pair(type, codes, i, &pair[0], &pair[1]);
             for (int half = 0; half < 2; half++)
                 to = put_wide(to, n_p, pair[half], (float)weight_type_offset(type), d,

@@ -108,7 +108,7 @@ static float add_sub_blocks(const RowBlock *b, const int16_t *q, float dx, float
     int32_t sum = 0, minima = 0;
     for (int i = 0; i < SUPERBLOCK; i++) {
         sum += b->w.sub[i / sub_k] * b->w.code[i] * q[i];
-        minima += b->w.min[i / 32] * q[i];
+        minima += b->w.min[i / sub_k] * q[i];
     }
     acc = fmaf(b->d * dx, (float)sum, acc);
     return weight_type_has_minima(b->type) ? fmaf(-(b->w.dmin * dx), (float)minima, acc) : acc;
