@@ -120,17 +120,17 @@ static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBloc
     put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
-/* A pair of f16 of each row, from the start of its block. */
-static void put_pairs(void *part, int r, int block, const FourBlocks *b)
+/* A pair of f16 of each row, from byte `from` of its block. */
+static void put_pairs(void *part, int r, int block, const FourBlocks *b, size_t from)
 {
     size_t at = (size_t)block * 2 * PANEL_ROWS + (size_t)r;
-    put_halves(part, at, b, 0), put_halves(part, at + PANEL_ROWS, b, 2);
+    put_halves(part, at, b, from), put_halves(part, at + PANEL_ROWS, b, from + 2);
 }
 
 static void put_q4_1(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     put_nibbles(to, r, block, b);
-    put_pairs(to[1], r, block, b);
+    put_pairs(to[1], r, block, b, 0);
 }
 
 static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
@@ -156,7 +156,7 @@ static void put_scales(void *const to[MAX_PARTS], int r, int block, const FourBl
     RowWords v[4] = { low & 0x3f3f3f3fu, (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u),
                       mid & 0x3f3f3f3fu, (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u) };
     put_sixes((uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP, v);
-    put_pairs(to[2], r, block, b);
+    put_pairs(to[2], r, block, b, 0);
 }
 
 /* The nibbles of two runs that share 32 bytes; the first is in the low ones. `apart`: bytes from a
@@ -203,6 +203,18 @@ static inline void put_two_bits(uint8_t *out, const RowWords *from, uint32_t s)
 {
     for (uint32_t i = 0; i < 2; i++)
         store(out + i * VECTOR, join_bits(from + s / 4 * 8 + 4 * i, 4, 2, s % 4 * 2));
+}
+
+/* 16 bytes, the nibbles of which are a scale and a minimum; 64 of codes; d, dmin. */
+static void put_q2_k(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    uint8_t *out = (uint8_t *)to[0] + (size_t)block * 16 * VECTOR + r * ROW_STEP;
+    uint8_t *sub = (uint8_t *)to[1] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
+    for (uint32_t s = 0; s < 8; s++)
+        put_two_bits(out + s * 2 * VECTOR, b->w + 4, s);
+    for (int i = 0; i < 4; i++)
+        store(sub + i * VECTOR, b->w[i]);
+    put_pairs(to[2], r, block, b, 80);
 }
 
 /* 32 bytes, whose bit s is the third one of the codes of run s; 64 of their low bits; 12 of scales
@@ -302,6 +314,8 @@ static int code_at(WeightType t, const uint8_t *codes, int r, int c)
         return nibble(codes, r, c) - 8;
     case WT_MXFP4:
         return e2m1[nibble(codes, r, c)];
+    case WT_Q2_K:
+        return codes[c / 16 * VECTOR + byte] >> c % 16 / 4 * 2 & 3;
     case WT_Q3_K:
         run = codes + c / RUN * 3 * VECTOR;
         return (run[c % RUN / 16 * VECTOR + byte] >> c % 16 / 4 * 2 & 3)
@@ -332,16 +346,19 @@ static void sixes_of(int8_t six[16], const uint8_t *s, int r)
 /* Sub-scales and minima of a K-quant. */
 static void subs_of(WeightType t, BlockRow *out, const uint8_t *s, int r)
 {
-    int8_t six[16];
-    if (t != WT_Q6_K)
-        sixes_of(six, s, r);
-    for (int i = 0; i < SUPERBLOCK / weight_type_sub(t); i++) {
-        out->sub[i] = t == WT_Q6_K   ? (int8_t)s[i / 4 * VECTOR + r * ROW_STEP + i % 4]
-            : t == WT_Q3_K ? (int8_t)(six[i] - 32)
-                           : six[i];
-        if (weight_type_has_minima(t))
-            out->min[i] = six[8 + i];
-    }
+    int8_t v[16];
+    if (t == WT_Q2_K || t == WT_Q6_K)
+        for (int i = 0; i < 16; i++)
+            v[i] = (int8_t)s[i / 4 * VECTOR + r * ROW_STEP + i % 4];
+    else
+        sixes_of(v, s, r);
+    for (int i = 0; i < SUPERBLOCK / weight_type_sub(t); i++)
+        if (t == WT_Q2_K)
+            out->sub[i] = v[i] & 15, out->min[i] = v[i] >> 4 & 15;
+        else if (weight_type_has_minima(t))
+            out->sub[i] = v[i], out->min[i] = v[8 + i];
+        else
+            out->sub[i] = (int8_t)(v[i] - (t == WT_Q3_K ? 32 : 0));
 }
 
 void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)

@@ -52,6 +52,8 @@ enum {
     X(Q8_0,  q8_0,  HAS_RUNS,   32,        8,  0,  255, PART_BYTES(1), PART_SCALES(32))            \
     X(Q4_0,  q4_0,  HAS_RUNS,   32,        4,  8,  15,  PART_NIBBLES(1), PART_SCALES(32))          \
     X(Q4_1,  q4_1,  HAS_RUNS | HAS_MINIMA, 32, 4, 0,  15,  PART_NIBBLES(1), PART_PAIRS(32))        \
+    X(Q2_K,  q2_k,  HAS_MINIMA, 16,        2,  0,  3,   { "", EL_U8, 16, 1, 1, { 64 } },           \
+      { ".s", EL_U8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_PAIRS(SUPERBLOCK))                        \
     X(Q3_K,  q3_k,  0,          16,        3,  4,  7,   { "", EL_U8, 32, 1, 2, { 3, 64 } },        \
       PART_SIXES, PART_SCALES(SUPERBLOCK))                                                         \
     X(Q4_K,  q4_k,  HAS_MINIMA, 32,        4,  0,  15,  PART_NIBBLES(1), PART_SIXES,               \
@@ -214,13 +216,14 @@ float superblock_scale(WeightType t, Panels p, int r);
 /* ---- GGUF types ------------------------------------------------------------------------------ */
 
 /* One superblock of one row. A code is what a scale is multiplied with:
- *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q3_k -4 .. 3, q5_k 0 .. 31,
- *   q6_k -32 .. 31, mxfp4 -12 .. 12
- * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, sub-scales of q3_k (-32 .. 31)
- * and q6_k (-128 .. 127) for 16. d: the scale, one for each 32 k if the type has runs, else only d[0].
- * m: what q4_1 adds to each 32 k. dmin: the scale of the minima. What a type does not have is 0. */
+ *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q2_k 0 .. 3, q3_k -4 .. 3,
+ *   q5_k 0 .. 31, q6_k -32 .. 31, mxfp4 -12 .. 12
+ * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, those of q2_k (0 .. 15) and
+ * sub-scales of q3_k (-32 .. 31) and q6_k (-128 .. 127) for 16. d: the scale, one for each 32 k if
+ * the type has runs, else only d[0]. m: what q4_1 adds to each 32 k. dmin: the scale of the minima.
+ * What a type does not have is 0. */
 typedef struct BlockRow {
-    int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 32];
+    int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 16];
     float  d[SUPERBLOCK / 32], m[SUPERBLOCK / 32], dmin;
 } BlockRow;
 

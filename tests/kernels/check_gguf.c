@@ -25,7 +25,10 @@ typedef struct Matrix {
 
 static bool half_at(WeightType t, int i) /* does byte i of a block belong to a scale? */
 {
-    return t == WT_Q6_K ? i >= 208 : t == WT_Q3_K ? i >= 108 : i < (t == WT_Q4_K || t == WT_Q5_K || t == WT_Q4_1 ? 4 : 2);
+    return t == WT_Q6_K ? i >= 208
+        : t == WT_Q3_K  ? i >= 108
+        : t == WT_Q2_K  ? i >= 80
+                        : i < (t == WT_Q4_K || t == WT_Q5_K || t == WT_Q4_1 ? 4 : 2);
 }
 
 /* Ordinary scales of both signs. */

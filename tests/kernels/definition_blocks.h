@@ -25,7 +25,7 @@ static inline int def_block_bytes(WeightType t)
 {
     return t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20
         : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176
-        : t == WT_Q3_K   ? 110 : 210;
+        : t == WT_Q2_K   ? 84 : t == WT_Q3_K ? 110 : 210;
 }
 
 static inline float def_half(const uint8_t *p) { return f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
@@ -69,6 +69,14 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
         o->d = ldexpf(1, b[0] - 128), o->sub[0] = 1;
         for (int i = 0; i < 32; i++)
             o->code[i] = def_e2m1(i < 16 ? b[1 + i] & 15 : b[1 + i - 16] >> 4);
+        return;
+    }
+    if (t == WT_Q2_K) { /* dequantize_row_q2_K */
+        o->d = def_half(b + 80), o->dmin = def_half(b + 82), o->sub_k = 16;
+        for (int j = 0; j < 16; j++)
+            o->sub[j] = b[j] & 0xF, o->min[j] = b[j] >> 4;
+        for (int i = 0; i < 256; i++)
+            o->code[i] = b[16 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
         return;
     }
     if (t == WT_Q3_K) { /* dequantize_row_q3_K */
@@ -136,7 +144,8 @@ static inline float def_block_step(WeightType t, const DefBlock *b, const int16_
     acc = fmaf(b->d * dx, (float)isum, acc);
     if (t == WT_Q4_1)
         return fmaf(b->m * dx, (float)qsum, acc);
-    return t == WT_Q4_K || t == WT_Q5_K ? fmaf(-(b->dmin * dx), (float)msum, acc) : acc;
+    return t == WT_Q2_K || t == WT_Q4_K || t == WT_Q5_K ? fmaf(-(b->dmin * dx), (float)msum, acc)
+                                                        : acc;
 }
 
 /* The n columns of a row from column k0 on, at most 256, times integers q of 8 bits and of one

@@ -83,14 +83,16 @@ V_INLINE i512 gguf_signed_six(i512 x)
  * many minima if the type has them. */
 V_INLINE void gguf_subs(i512 v[8], WeightType t, const unsigned char *s)
 {
-    if (t == WT_Q6_K)
-        UNROLL for (int i = 0; i < 4; i++)
-            v[i] = i_load(s + 64 * i);
-    else
+    if (t != WT_Q2_K && t != WT_Q6_K)
         gguf_sixes(v, s);
-    if (t == WT_Q3_K)
-        UNROLL for (int i = 0; i < 4; i++)
+    UNROLL for (int i = 0; i < 4; i++) {
+        if (t == WT_Q2_K || t == WT_Q6_K)
+            v[i] = i_load(s + 64 * i);
+        if (t == WT_Q2_K)
+            v[4 + i] = i_high_nibbles(v[i]), v[i] = i_low_nibbles(v[i]);
+        if (t == WT_Q3_K)
             v[i] = gguf_signed_six(v[i]);
+    }
 }
 
 /* ---- A superblock's scales, as a step takes them --------------------------------------------- */

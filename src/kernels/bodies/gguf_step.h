@@ -69,7 +69,7 @@ V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char
                           int n_t)
 {
     const bool  minima = weight_type_has_minima(type);
-    const int   pairs = minima ? 4 : f == FORM_BYTES && I_PART_WORDS ? 8 : 0;
+    const int   pairs = minima ? 4 * gguf_run_subs(type) : f == FORM_BYTES && I_PART_WORDS ? 8 : 0;
     GgufRows    rows = gguf_rows(&a->end);
     const char *extra = a->extra;
     i512        pair[8 * LANES_PANELS];
@@ -251,7 +251,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
 {
     const size_t         row = form_bytes(f);
     const int            pairs = gguf_part_pairs(type);
-    const bool           starts = gguf_run_subs(type) == 2 && !I_PART_WORDS;
+    const bool           starts = weight_type_offset(type) != 0 && !I_PART_WORDS;
     const i512          *sub = a->scales->sub;
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;

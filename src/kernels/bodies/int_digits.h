@@ -111,13 +111,14 @@ V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
 /* The factors of the codes' offsets and of the minima, for n integers: types with runs int32 [8],
  * the start of each run's sum, or of q4_1 float [8], the sums of 32; q3_k, q6_k int32 [16], the
- * start of each sub-block's sum; q4_k, q5_k int16 [8], the sums of 32. If parts are words, q3_k and
+ * start of each sub-block's sum; q4_k, q5_k int16 [8], the sums of 32;
+ * q2_k int16 [16], those of 16. If parts are words, q3_k and
  * q6_k have int16 [16], the sums of 16 times half the offset, for their sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
     int16_t sums[32] = { 0 };
-    bool    starts = gguf_has_runs(t) || (gguf_run_subs(t) == 2 && !I_PART_WORDS);
+    bool    starts = gguf_has_runs(t) || (weight_type_offset(t) != 0 && !I_PART_WORDS);
     int     offset = gguf_is_bytes(t) ? I_OFFSET : weight_type_offset(t);
     int     each   = RUN / gguf_run_subs(t);
     for (int i = 0; i < n / each; i++) {
@@ -127,7 +128,7 @@ V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
         if (starts)
             start[i] = weight_type_adds(t) ? (int32_t)f32_bits((float)sum) : -offset * sum;
         else
-            sums[gguf_word(i)] = (int16_t)(each == 16 ? -(offset / 2) * sum : sum);
+            sums[gguf_word(i)] = (int16_t)(offset ? -(offset / 2) * sum : sum);
     }
     if (starts)
         memcpy(to, start, GGUF_EXTRA);
