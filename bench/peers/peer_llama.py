@@ -1,7 +1,7 @@
 """llama.cpp through the low-level bindings of llama-cpp-python, as a worker of run.py (peer_worker.py says what that is).
 
   peer_llama.py MODEL.gguf --threads N [--first-token]
-  peer_llama.py --quantize F16.gguf OUT.gguf Q8_0|Q4_0|Q4_K_M|Q5_K_M|Q6_K --threads N
+  peer_llama.py --quantize F16.gguf OUT.gguf Q8_0|Q4_0|Q2_K|Q3_K_M|Q4_K_M|Q5_K_M|Q6_K --threads N
 
 As llama.cpp's own llama-bench runs it: mapped, batches of 512, KV cache f16, one thread count for prefill and decode; with
 and without flash attention (modes `fa` and `no-fa`), of which the faster counts."""
@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 
 BATCH = 512
 DISABLED, ENABLED = 0, 1  # enum llama_flash_attn_type
-FILE_TYPES = {kind: "LLAMA_FTYPE_MOSTLY_" + kind for kind in ("Q8_0", "Q4_0", "Q4_K_M", "Q5_K_M", "Q6_K")}
+FILE_TYPES = {kind: "LLAMA_FTYPE_MOSTLY_" + kind for kind in ("Q8_0", "Q4_0", "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K")}
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)

@@ -10,7 +10,7 @@ COLUMNS = ["date", "cpu", "isa", "threads", "model", "group", "program", "type",
 # (GB/s of weights against the read bandwidth).
 PREFILL, DECODE, LONG = "prefill_tok_per_s", "decode_tok_per_s", "decode_long_tok_per_s"
 READ = ("read", "")
-GGUF_KINDS = ("Q8_0", "Q4_0", "Q4_K_M", "Q5_K_M", "Q6_K", "MXFP4")  # llama.cpp's names of files whose types have kernels here
+GGUF_KINDS = ("Q8_0", "Q4_0", "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "MXFP4")  # llama.cpp's names of files whose types have kernels here
 SHAPES = ("gpt-oss", "DeepSeek-V2-Lite", "DeepSeek-V3")  # of peer_shapes.py: models of their own
 TARGETS = [
     (DECODE, "f32", READ, 0.90, 0.95, ""), (DECODE, "f16", READ, 0.90, 0.95, ""), (DECODE, "bf16", READ, 0.90, 0.95, ""),

@@ -33,7 +33,7 @@ GROUPS = {
     # the same GGUF file in both programs, here and below
     "q8": [("tblock", "q8"), ("tblock", "Q8_0"), ("llama.cpp", "Q8_0"), ("OpenVINO", "int8")],
     "q4": [("tblock", "q4"), ("tblock", "Q4_0"), ("llama.cpp", "Q4_0"), ("tblock", "Q4_K_M"), ("llama.cpp", "Q4_K_M"), ("OpenVINO", "int4")],
-    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in ("Q5_K_M", "Q6_K", "MXFP4", *table.SHAPES)},
+    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in ("Q2_K", "Q3_K_M", "Q5_K_M", "Q6_K", "MXFP4", *table.SHAPES)},
 }
 DECODE_AFTER, DECODE_N, LONG_N = 16, 64, 24
 # A run in which a thread waited longer for a processor is repeated. Linux itself takes 5% from real-time processes.
