@@ -753,7 +753,8 @@ static void check_predicted_memory(const char *path, const char *type, int size)
         CHECK((double)c->kv.bytes == s.kv * tiles + s.state,
               "%d ranks: a cache of %zu bytes, predicted %.0f", size, c->kv.bytes,
               s.kv * tiles + s.state);
-        CHECK(made > 0.999 * (s.weights - vectors) && made < 1.001 * s.weights,
+        const double starts = 64 * MAX_PARTS; /* the parts of a matrix start on 64 bytes */
+        CHECK(made > 0.999 * (s.weights - vectors) && made < 1.001 * s.weights + starts,
               "%d ranks: rank 0 made %.0f bytes, predicted %.0f", size, made, s.weights);
     }
     tblock_context_free(c);
@@ -794,7 +795,7 @@ static void a_rank_holds_what_is_predicted_of_a_table(void)
         SKIP("no data");
         return;
     }
-    for (int size = 2; size <= 7 && test_case_state == 0; size++) /* its table becomes F32 */
+    for (int size = 2; size <= 7 && test_case_state == 0; size++) /* its table is Q2_K */
         check_predicted_memory(path, NULL, size);
 }
 
