@@ -11,7 +11,8 @@ COLUMNS = ["date", "cpu", "isa", "threads", "model", "group", "program", "type",
 PREFILL, DECODE, LONG = "prefill_tok_per_s", "decode_tok_per_s", "decode_long_tok_per_s"
 READ = ("read", "")
 GGUF_KINDS = ("Q8_0", "Q4_0", "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "MXFP4")  # llama.cpp's names of files whose types have kernels here
-SHAPES = ("gpt-oss", "DeepSeek-V2-Lite", "DeepSeek-V3")  # of peer_shapes.py: models of their own
+REAL = "SmolLM2"  # the published model of `make real`
+SHAPES = ("gpt-oss", "DeepSeek-V2-Lite", "DeepSeek-V3", REAL)  # models of their own: of peer_shapes.py, and the real one
 TARGETS = [
     (DECODE, "f32", READ, 0.90, 0.95, ""), (DECODE, "f16", READ, 0.90, 0.95, ""), (DECODE, "bf16", READ, 0.90, 0.95, ""),
     (DECODE, "q8", READ, 0.90, 0.95, ""), (DECODE, "q4", READ, 0.85, 0.92, ""),

@@ -42,7 +42,7 @@ PROMPT = [(i * 7919 + 1) % 1000 for i in range(12)]  # of the comparison of logi
 
 
 class Absent(Exception):
-    """A type that this build does not know."""
+    """A type that this build does not know, or a model that is not there."""
 
 
 # ---- Models --------------------------------------------------------------------------------------------------------
@@ -93,6 +93,10 @@ class Models:
         target = self.folder / (kind + ".gguf")
         if target.exists():
             return target
+        if kind == table.REAL:
+            if not (ROOT / "models/smollm2.gguf").exists():
+                raise Absent("models/smollm2.gguf: `make real` fetches it")
+            return ROOT / "models/smollm2.gguf"
         if kind in table.SHAPES:
             return self.make(target, [self.python, HERE / "peer_shapes.py", kind, target])
         if kind in ("F16", "BF16"):

@@ -35,8 +35,8 @@ const Option compute_options[] = {
     { "math", 0, "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: int8 for quantized weights, f32 for others" },
     { "activations", 0, "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
-      "bits of the activations that quantized weights are multiplied with; auto: 16 for q8 "
-      "and for a part of GGUF types, else 8" },
+      "bits of the activations that quantized weights are multiplied with; auto: 16 where 8 "
+      "would cost the most, else 8" },
     OPTION_KV_TYPE(AT(kv_type)),
     { "rope-length", 0, "N", OPT_INT, AT(rope_length), 0, 1 << 24, "0",
       "of rotations that depend on a length (longrope, dynamic): this length; 0: the context's" },

@@ -100,6 +100,11 @@ INLINED_FIRST bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; 
 INLINED_FIRST bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
 INLINED_FIRST bool weight_type_has_runs(WeightType t) { return weight_type_has(t) & HAS_RUNS; }
 INLINED_FIRST bool weight_type_has_minima(WeightType t) { return weight_type_has(t) & HAS_MINIMA; }
+/* May its 8-bit activations have a scale for each 32? */
+INLINED_FIRST bool weight_type_by_32(WeightType t)
+{
+    return t == WT_Q8 || weight_type_has_runs(t);
+}
 /* Is it code * scale + float? */
 INLINED_FIRST bool weight_type_adds(WeightType t)
 {

@@ -77,9 +77,9 @@ static Integers ints_for(Numerics n, const Mat *w)
 {
     if (!as_integers(n, w->type))
         return INT_NONE;
-    if (n.activations == 16 || (w->type == WT_Q8 && n.activations != 8))
+    if (n.activations == 16)
         return INT16;
-    return w->type == WT_Q8 || weight_type_has_runs(w->type) ? INT8_BY_32 : INT8;
+    return weight_type_by_32(w->type) ? INT8_BY_32 : INT8;
 }
 
 /* Does a matrix of this role read the vector? In PLACE_PARALLEL both halves read the same norm. */
@@ -91,13 +91,11 @@ static bool reads(const Model *m, int role, Input input)
         || (one_norm && own == INPUT_QKV && input == INPUT_FFN);
 }
 
-/* Where 8 bits cost a model of GGUF types the most (docs/numerics.md has the figures): the head,
- * which decides near ties; q, k and v; and the feed-forward networks of the first and the last
- * layer, where real models have their outliers. */
-static bool is_delicate(const Model *m, int layer, Input input)
+bool input_is_delicate(const Config *c, int layer, Input input)
 {
-    if (layer > 0 && layer < m->cfg.n_layers - 1)
-        return input == INPUT_HEAD || input == INPUT_QKV;
+    if (layer > 0 && layer < c->n_layers - 1)
+        return input == INPUT_HEAD || input == INPUT_QKV
+            || (input == INPUT_FFN && c->norm_placement == PLACE_PARALLEL); /* the same vector */
     return input != INPUT_WO;
 }
 
@@ -113,13 +111,8 @@ static const Mat *reader(const Model *m, int layer, Input input, int i)
 Integers input_ints(Numerics n, const Model *m, int layer, Input input)
 {
     Integers ints = INT_NONE;
-    bool     gguf = false;
-    for (int i = 0; i < ROLE_COUNT; i++) {
-        const Mat *w = reader(m, layer, input, i);
-        gguf |= w && weight_type_gguf(w->type);
-    }
-    if (gguf && n.activations == 0)
-        n.activations = is_delicate(m, layer, input) ? 16 : 8;
+    if (n.activations == 0)
+        n.activations = input_is_delicate(&m->cfg, layer, input) ? 16 : 8;
     for (int i = 0; i < ROLE_COUNT; i++) {
         const Mat *w     = reader(m, layer, input, i);
         Integers   wants = w ? ints_for(n, w) : INT_NONE;
@@ -138,14 +131,17 @@ static unsigned all_ints(Numerics n, const Model *m)
     return found;
 }
 
+static bool has_narrow(unsigned found) { return found & (1u << INT8 | 1u << INT8_BY_32); }
+static bool has_wide(unsigned found) { return found & 1u << INT16; }
+
 const char *activations_name(Numerics n, const Model *m)
 {
     unsigned found = all_ints(n, m);
-    bool     wide = found & 1u << INT16, narrow = found & (1u << INT8 | 1u << INT8_BY_32);
+    bool     wide = has_wide(found), narrow = has_narrow(found);
     return wide && narrow ? "auto" : narrow ? "8" : wide ? "16" : "none";
 }
 
-/* Has version 3 the first bits of such a product? */
+/* Has version 3 the first bits of such a product, of whatever rule? */
 static bool is_third(WeightType t, Integers ints)
 {
     return weight_type_gguf(t)
@@ -155,13 +151,15 @@ static bool is_third(WeightType t, Integers ints)
 
 const char *numerics_version(Numerics n, const Model *m)
 {
-    bool third = is_third(m->lm_head.type, input_ints(n, m, 0, INPUT_HEAD));
+    /* which vectors have 16 bits beside 8 is the rule of version 3 */
+    bool third = has_wide(all_ints(n, m)) && has_narrow(all_ints(n, m));
     for (int l = 0; l < m->cfg.n_layers; l++)
         for (int i = 0; i < ROLE_COUNT; i++) {
             const Mat *w = mat_at(m, l, i);
             third |= w && w->rows > 0
                 && is_third(w->type, input_ints(n, m, l, tensor_row((TensorRole)i)->reads));
         }
+    third |= is_third(m->lm_head.type, input_ints(n, m, 0, INPUT_HEAD));
     return third ? "3" : all_ints(n, m) & 1u << INT8_BY_32 ? "2" : "1";
 }
 

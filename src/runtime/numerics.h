@@ -26,8 +26,13 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
 /* Is a matrix of a layer quantized? Then the KV cache defaults to f16. */
 bool model_is_quantized(const Model *m);
 
+/* Has such a vector 16 bits by default, since 8 cost the most there (docs/numerics.md has the
+ * figures)? The head, which decides near ties; q, k and v; and all but wo of the first and the last
+ * layer, where real models have their outliers. */
+bool input_is_delicate(const Config *c, int layer, Input input);
+
 /* The integers that the matrices reading a vector need, in a layer (INPUT_HEAD: in none): the last
- * kind that any of them needs. If one has a GGUF type, place and layer say whether 8 or 16 bits. */
+ * kind that any of them needs. By default place and layer say whether 8 or 16 bits. */
 Integers input_ints(Numerics n, const Model *m, int layer, Input input);
 
 /* The arithmetic of every matrix in a context: a copy of the model's layers with it set in each
@@ -45,7 +50,7 @@ void plan_free(Plan *p);
 const char *activations_name(Numerics n, const Model *m);
 
 /* The version of docs/numerics.md that first gave the bits of this arithmetic: "1", "2" with
- * INT8_BY_32, "3" with GGUF types that have it or 16 bits. */
+ * INT8_BY_32, "3" with GGUF types that have it or 16 bits, and with both widths. */
 const char *numerics_version(Numerics n, const Model *m);
 
 /* Does every bf16 matrix meet the condition of --math bf16: no magnitude under 2^-50 except 0?

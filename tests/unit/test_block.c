@@ -589,28 +589,33 @@ static void tiny_weights_of_any_expert_are_found(void)
     tiny_free(&t);
 }
 
-static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
+static void activations_are_as_wide_as_their_place_asks(void)
 {
     const Mat q8 = { .type = WT_Q8, .rows = 1 }, q4 = { .type = WT_Q4, .rows = 1 },
               f = { .type = WT_F32, .rows = 1 };
-    Layer     l  = {.wq = q4, .wk = q8, .wv = f, .wo = f, .w_gate = q4, .w_up = f, .w_down = f};
-    Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
+    Layer     l[3] = { { .w_gate = q8 },
+                       {.wq = q4, .wk = q8, .wv = f, .wo = f, .w_gate = q4, .w_up = f, .w_down = f},
+                       { .w_gate = q4, .wo = q4 } };
+    Model     m    = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = l, .lm_head = f};
     const Numerics automatic = { MATH_INT8, 0 }, eight = { MATH_INT8, 8 },
                    sixteen = { MATH_INT8, 16 }, floats = { MATH_F32, 0 };
-    CHECK(input_ints(automatic, &m, 0, INPUT_QKV) == INT16
-          && input_ints(automatic, &m, 0, INPUT_FFN) == INT8, "auto");
-    CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8
-          && input_ints(sixteen, &m, 0, INPUT_FFN) == INT16, "given");
-    CHECK(input_ints(automatic, &m, 0, INPUT_WO) == INT_NONE
-          && input_ints(sixteen, &m, 0, INPUT_HEAD) == INT_NONE, "floats");
-    CHECK(input_ints(floats, &m, 0, INPUT_QKV) == INT_NONE, "math f32");
-    CHECK(strcmp(activations_name(automatic, &m), "auto") == 0, "%s",
-          activations_name(automatic, &m));
+    m.cfg.n_layers = 3;
+    CHECK(input_ints(automatic, &m, 1, INPUT_QKV) == INT16
+          && input_ints(automatic, &m, 1, INPUT_FFN) == INT8, "auto");
+    CHECK(input_ints(automatic, &m, 0, INPUT_FFN) == INT16
+          && input_ints(automatic, &m, 2, INPUT_FFN) == INT16
+          && input_ints(automatic, &m, 2, INPUT_WO) == INT8, "the first and the last layer");
+    CHECK(input_ints(eight, &m, 1, INPUT_QKV) == INT8
+          && input_ints(sixteen, &m, 1, INPUT_FFN) == INT16, "given");
+    CHECK(input_ints(automatic, &m, 1, INPUT_WO) == INT_NONE
+          && input_ints(sixteen, &m, 1, INPUT_HEAD) == INT_NONE, "floats");
+    CHECK(input_ints(floats, &m, 1, INPUT_QKV) == INT_NONE, "math f32");
+    CHECK(strcmp(activations_name(automatic, &m), "auto") == 0
+          && strcmp(numerics_version(automatic, &m), "3") == 0, "%s of version %s",
+          activations_name(automatic, &m), numerics_version(automatic, &m));
     m.cfg.norm_placement = PLACE_PARALLEL; /* one norm for all of them */
-    CHECK(input_ints(automatic, &m, 0, INPUT_QKV) == INT16
-          && input_ints(automatic, &m, 0, INPUT_FFN) == INT16, "parallel");
-    CHECK(strcmp(activations_name(automatic, &m), "16") == 0, "%s",
-          activations_name(automatic, &m));
+    CHECK(input_ints(automatic, &m, 1, INPUT_QKV) == INT16
+          && input_ints(automatic, &m, 1, INPUT_FFN) == INT16, "parallel");
 }
 
 /* The version that a golden records is that of the arithmetic its run used. */
@@ -892,8 +897,8 @@ static void gguf_types_take_16_bits_where_8_cost_most(void)
     for (int i = 0; i < LAYERS; i++) {
         CHECK(input_ints(n, &m, i, INPUT_QKV) == INT16, "q, k and v of layer %d", i);
         CHECK(input_ints(n, &m, i, INPUT_DOWN) == (i % 23 ? INT8 : INT16), "layer %d", i);
-        CHECK(input_ints(n, &m, i, INPUT_FFN) == INT16 && input_ints(n, &m, i, INPUT_WO) == INT16,
-              "groups without");
+        CHECK(input_ints(n, &m, i, INPUT_FFN) == (i % 23 ? INT8_BY_32 : INT16)
+              && input_ints(n, &m, i, INPUT_WO) == INT8_BY_32, "q8 of layer %d", i);
     }
     CHECK(strcmp(activations_name(n, &m), "auto") == 0, "%s", activations_name(n, &m));
     CHECK(numerics_choose(&n, &m, NULL, "16", &err)
@@ -1119,7 +1124,7 @@ int main(int argc, char **argv)
     TEST(math_bf16_is_near_the_floats_and_the_same_everywhere);
     TEST(tiny_bf16_weights_are_found);
     TEST(tiny_weights_of_any_expert_are_found);
-    TEST(activations_are_as_wide_as_the_widest_of_a_group_asks);
+    TEST(activations_are_as_wide_as_their_place_asks);
     TEST(eight_bits_that_q8_reads_alone_have_a_scale_for_32);
     TEST(experts_are_summed_as_defined);
     TEST(blocks_of_every_placement_are_as_defined);

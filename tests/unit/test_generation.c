@@ -642,7 +642,7 @@ static void what_a_failed_batch_read_of_a_prompt_is_kept(void)
         s.o.pool = more == 2 ? TBLOCK_POOL_MEAN : TBLOCK_POOL_LAST;
         for (size_t i = 0; i < 150; i++)
             s.prompt[i] = below(VOCAB);
-        s.o.n_ids = 150, s.o.max_tokens = 10;
+        s.o.n_ids = s.o.sampling.n_given = 150, s.o.max_tokens = 10;
         s.g = tblock_generation_open(c, &s.o, &err);
         CHECK(s.g && tblock_advance(c, &s.g, 1, 10, &err), "%s", err.msg);
         for (int pos = 10; pos < to[more]; pos++) {

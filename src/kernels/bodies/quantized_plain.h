@@ -156,7 +156,7 @@ static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx
 static void matmul_int(const IntMatmulArgs *a, WeightType type)
 {
     const int each = int_each(a->ints);
-    assert(a->ints != INT8_BY_32 || type == WT_Q8 || weight_type_has_runs(type));
+    assert(a->ints != INT8_BY_32 || weight_type_by_32(type));
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
         for (int k0 = 0, s = 0; k0 < a->k; k0 += SUPERBLOCK, s++) {
