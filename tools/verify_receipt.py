@@ -152,8 +152,8 @@ PLAIN = {"norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "positions": "
 
 class Matrix:
     """W [rows, k] of y = W x."""
-    def __init__(self, model, name, rows, k):
-        a, panels = model.tensor(name), -(-rows // 16)
+    def __init__(self, model, name, rows, k, bits=16):
+        a, panels, self.bits = model.tensor(name), -(-rows // 16), bits  # of the activations that q8 is multiplied with
         self.kind = model.meta.get("type." + name, model.header[name]["dtype"]).lower()
         shape = {"f32": (panels, k, 16), "bf16": (panels, -(-k // 2), 16, 2), "q8": (panels, -(-k // 64) * 16, 16, 4)}.get(self.kind)
         row_major = self.kind != "q8" and a.shape == (rows, k)
@@ -171,12 +171,20 @@ class Matrix:
         """x [n_tok, k] to [n_tok, rows]."""
         y = np.zeros((len(x), len(self.w)), f32)
         if self.kind == "q8":
-            x, codes = (np.pad(a, ((0, 0), (0, -a.shape[1] % 256))).reshape(len(a), -1, 256) for a in (x, self.w))
+            n_runs, each, most = -(-x.shape[1] // 32), *((256, 32512) if self.bits == 16 else (32, 127))
+            x, codes = (np.pad(a, ((0, 0), (0, -a.shape[1] % 256))).reshape(len(a), -1, each) for a in (x, self.w))
             largest = np.abs(x).view(np.int32).max(-1).view(f32)
-            d = np.where(np.isfinite(largest), np.where(largest < f32(2.0**-100), f32(0), largest / f32(32512)), f32(np.nan))
+            d = np.where(np.isfinite(largest), np.where(largest < f32(2.0**-100), f32(0), largest / f32(most)), f32(np.nan))
             q = np.where((d > 0)[..., None], np.rint(x * (1 / d)[..., None]), 0).astype(f64)
-            for s in range(x.shape[1]):  # integers under 2^53, exact in any order
-                y = fma(self.d[:, s] * d[:, s, None], (q[:, s] @ codes[:, s].T.astype(f64)).astype(f32), y)
+            sums = lambda i: (q[:, i] @ codes[:, i].T.astype(f64)).astype(f32)  # integers under 2^53, exact in any order
+            for s in range(self.d.shape[1]):
+                if self.bits == 16:
+                    y = fma(self.d[:, s] * d[:, s, None], sums(s), y)
+                    continue
+                c = np.zeros_like(y)
+                for run in range(8 * s, min(8 * s + 8, n_runs)):
+                    c = fma(d[:, run, None], sums(run), c)
+                y = fma(self.d[:, s], c, y)
             return y
         w, x = np.ascontiguousarray(self.w.T, f64), x.T.astype(f64)
         for chunk in range(0, len(w), 256):
@@ -222,7 +230,9 @@ class Model:
         need(not others, f"config: this verifier does not compute {', '.join(others)}")
         d, ff, q, kv = c["d_model"], c["d_ff"], c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"]
         shapes = {"wq": (q, d), "wk": (kv, d), "wv": (kv, d), "wo": (d, q), "w_gate": (ff, d), "w_up": (ff, d), "w_down": (d, ff)}
-        self.layers = [{name: Matrix(self, f"layers.{i}.{name}", *shape) for name, shape in shapes.items()} for i in range(c["n_layers"])]
+        wide = lambda i, name: name in ("wq", "wk", "wv") or (i in (0, c["n_layers"] - 1) and name != "wo")  # "Modes"
+        self.layers = [{name: Matrix(self, f"layers.{i}.{name}", *shape, 16 if wide(i, name) else 8) for name, shape in shapes.items()}
+                       for i in range(c["n_layers"])]
         self.norms = [[self.tensor(f"layers.{i}.{name}").astype(f32) for name in ("attn_norm", "ffn_norm")] for i in range(c["n_layers"])]
         self.final_norm, self.embed = self.tensor("final_norm").astype(f32), Matrix(self, "embed", c["vocab_size"], d)
         self.head = self.embed if c.get("tied_embeddings") else Matrix(self, "lm_head", c["vocab_size"], d)
@@ -238,9 +248,10 @@ class Model:
         layout += [f"{key}\0{meta[key]}\0".encode() for key in sorted(meta) if key.startswith("type.")]
         n_bytes = {kind: sum(m.n_bytes for m in {*inside, self.embed, self.head} if m.kind == kind) for kind in ("f32", "bf16", "q8")}
         self.cache = np.float16 if any(m.kind == "q8" for m in inside) else f32
-        integers = self.cache is not f32 or self.head.kind == "q8"
-        return {"numerics": "1", "model_sha256": found, "config_sha256": sha256(meta["config"].encode()).hex(),
-                "math": "int8" if integers else "f32", "activations": "16" if integers else "none", "loaded_as": "stored",
+        bits = {m.bits for m in (*inside, self.head) if m.kind == "q8"}
+        return {"numerics": "3" if len(bits) > 1 else "2" if bits == {8} else "1", "math": "int8" if bits else "f32",
+                "activations": "auto" if len(bits) > 1 else str(*bits) if bits else "none", "loaded_as": "stored",
+                "model_sha256": found, "config_sha256": sha256(meta["config"].encode()).hex(),
                 "weight_types": ",".join(sorted(filter(n_bytes.get, n_bytes), key=n_bytes.get, reverse=True)),
                 "kv_type": "f32" if self.cache is f32 else "f16", "model_layout": sha256(*layout).hex(),
                 "tokenizer_sha256": sha256(*words).hex() if {"tokenizer", "special_tokens"} & set(meta) else "none"}
