@@ -6,8 +6,9 @@
 
 enum {
     DRAFT_LONGEST = 16,
-    WRONG_ROW     = 3, /* consecutive drafts of a model that may be wholly rejected ... */
-    WRONG_PAUSE   = 5, /* ... before it drafts more rarely: at least once in 2^5 steps */
+    WRONG_ROW     = 3, /* consecutive drafts that may be wholly rejected ... */
+    WRONG_PAUSE   = 5, /* ... before a model drafts more rarely: at least once in 2^5 steps, */
+    NGRAM_PAUSE   = 3, /* and the n-gram in 2^3: it costs one row, and must not miss a repetition */
     LIKELY_MOST   = 7,  /* of fitting_likely: 8 in a batch cost little more than 1 */
     LIKELY_WRONG  = 16, /* that may be rejected, besides as many as were accepted */
     DRAFT_WINDOW  = 65536
@@ -51,12 +52,13 @@ size_t generation_propose(tblock_generation *g, size_t n_drafting)
     n = n < most ? n : most;
     if (o.max_match < o.min_match)
         o.max_match = o.min_match;
+    if (g->pause > 0) {
+        g->pause--;
+        return 0;
+    }
     if (!g->context->drafter)
         return draft_ngram(g->ids, g->n_ids, &o, g->draft, n);
-    if (g->pause > 0)
-        g->pause--;
-    else
-        g->guess.most = n;
+    g->guess.most = n;
     return 0;
 }
 
@@ -87,15 +89,16 @@ bool generations_ask(tblock_context *c, tblock_generation *const *g, size_t n, s
 }
 
 /* A wholly accepted draft makes the next one longer; else that is as long as what this step
- * sampled. A model that is always rejected is asked more and more rarely. */
+ * sampled. Who is always rejected is asked more and more rarely. */
 void generation_adapt(tblock_generation *g, size_t right, size_t n)
 {
-    const size_t most = (size_t)g->opt.draft;
-    g->draft_length   = right == n ? 2 * g->draft_length : right;
-    g->draft_length   = g->draft_length < 1 ? 1 : g->draft_length < most ? g->draft_length : most;
+    const size_t most   = (size_t)g->opt.draft;
+    const int    rarest = WRONG_ROW + (g->context->drafter ? WRONG_PAUSE : NGRAM_PAUSE);
+    g->draft_length     = right == n ? 2 * g->draft_length : right;
+    g->draft_length     = g->draft_length < 1 ? 1 : g->draft_length < most ? g->draft_length : most;
     if (right > 1)
         g->n_wrong = 0;
-    else if (g->n_wrong < WRONG_ROW + WRONG_PAUSE)
+    else if (g->n_wrong < rarest)
         g->n_wrong++;
     g->pause = g->n_wrong > WRONG_ROW ? 1 << (g->n_wrong - WRONG_ROW) : 0;
 }

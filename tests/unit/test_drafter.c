@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "api/drafter.h"
+#include "api/generation.h"
 #include "temp_folder.h"
 
 enum { MOST = 300, N_CTX = 240 };
@@ -159,6 +159,38 @@ static void a_model_that_is_wrong_is_asked_rarely(void)
     CHECK(t.n_accepted < 20 && t.n_proposed > 5 && t.n_proposed < 80, "%zu of %zu", t.n_accepted,
           t.n_proposed);
     tblock_context_free(c), tblock_context_free(draft);
+}
+
+/* At temperature 3 each token occurs again, and what followed is rejected. */
+static void an_ngram_that_is_wrong_is_looked_up_rarely(void)
+{
+    tblock_context           *c = context_of(model, 1, 0, 0);
+    tblock_generation_options o = options(2);
+    o.max_tokens = 220, o.draft = 7, o.draft_match = 1, o.sampling.temp = 3;
+    Told t = tell(c, o, 0);
+    CHECK(t.n_accepted < 20 && t.n_proposed > 5 && t.n_proposed < 80, "%zu of %zu", t.n_accepted,
+          t.n_proposed);
+    tblock_context_free(c);
+}
+
+/* Accepted every other time it is never paused; always rejected, for 8 steps at most. */
+static void a_draft_that_is_right_at_times_is_not_paused(void)
+{
+    tblock_context           *c = context_of(model, 1, 0, 0);
+    tblock_generation_options o = options(2);
+    o.draft                     = 7;
+    tblock_generation *g        = tblock_generation_open(c, &o, &err);
+    CHECK(g, "%s", err.msg);
+    for (int i = 0; g && i < 40; i++) {
+        generation_adapt(g, i % 2 ? 2 : 1, 2);
+        CHECK(g->pause == 0, "paused for %d steps", g->pause);
+    }
+    for (int i = 0; g && i < 40; i++) {
+        generation_adapt(g, 1, 2);
+        CHECK(g->pause <= 8 && (i < 3 || g->pause > 0), "reject %d: %d steps", i, g->pause);
+        CHECK(g->draft_length == 1, "%zu tokens", g->draft_length);
+    }
+    tblock_generation_close(g), tblock_context_free(c);
 }
 
 static void behind_its_context_it_guesses_nothing(void)
@@ -406,6 +438,8 @@ int main(int argc, char **argv)
     TEST(a_model_that_guesses_for_itself_is_always_right);
     TEST(another_model_changes_no_bit);
     TEST(a_model_that_is_wrong_is_asked_rarely);
+    TEST(an_ngram_that_is_wrong_is_looked_up_rarely);
+    TEST(a_draft_that_is_right_at_times_is_not_paused);
     TEST(behind_its_context_it_guesses_nothing);
     TEST(rows_of_no_token_are_not_guessed);
     TEST(sequences_share_their_beginning);
