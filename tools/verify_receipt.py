@@ -250,7 +250,7 @@ class Model:
         self.cache = np.float16 if any(m.kind == "q8" for m in inside) else f32
         bits = {m.bits for m in (*inside, self.head) if m.kind == "q8"}
         return {"numerics": "3" if len(bits) > 1 else "2" if bits == {8} else "1", "math": "int8" if bits else "f32",
-                "activations": "auto" if len(bits) > 1 else str(*bits) if bits else "none", "loaded_as": "stored",
+                "activations": "auto" if len(bits) > 1 else str(*bits or ["none"]), "loaded_as": "stored",
                 "model_sha256": found, "config_sha256": sha256(meta["config"].encode()).hex(),
                 "weight_types": ",".join(sorted(filter(n_bytes.get, n_bytes), key=n_bytes.get, reverse=True)),
                 "kv_type": "f32" if self.cache is f32 else "f16", "model_layout": sha256(*layout).hex(),
