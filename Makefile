@@ -240,7 +240,7 @@ $(BUILD)/tests/unit/test_sandbox_reach: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/
 $(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o $(BUILD)/tests/faults/failing_malloc.o
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o
 
-programs: $(TEST_BIN) $(if $(filter neon,$(config)),,$(addprefix $(BUILD)/tests/faults/failing_,malloc.so files.so sync.so))
+programs: $(TEST_BIN) $(if $(filter neon,$(config)),,$(addprefix $(BUILD)/tests/faults/failing_,malloc.so files.so sync.so memory.so))
 tests: all programs $(if $(filter release,$(config)),$(BUILD)/python/tblock/_c.abi3.so) ## build the test programs
 
 # The Python package, for its tests; pip has it built by setup.py too. Without cffi it stays away, and its tests are skipped.

@@ -99,12 +99,12 @@ typedef struct tblock_model_info {
     size_t      file_bytes;   /* of a model file; 0 for other sources */
     uint64_t    n_params;
     size_t      bytes_per_token; /* bytes of weights that one decode step reads */
-    size_t      made_bytes;   /* weights in private memory: packed, converted, or copied into huge
-                               * pages */
+    size_t      made_bytes;   /* weights in private memory: packed, converted, in huge pages */
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;
     const char *tokenizer_note; /* of a llama2.c file: which tokenizer is used, or why none */
+    size_t      left_bytes, memory_bytes; /* weights that stay in the file; memory available then */
 } tblock_model_info;
 
 /* Describe an open model; the strings live as long as the model. Cannot fail. */

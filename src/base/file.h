@@ -56,6 +56,18 @@ int   file_stat(const char *path, struct stat *st);
 bool  file_is_there(const char *path);
 FILE *file_of_system(const char *path);
 
+/* ---- cgroup.c -------------------------------------------------------------------------------- */
+
+/* The first n - 1 bytes of file_of_system. False: there are none. */
+bool file_of_system_text(const char *path, char *text, size_t n);
+
+/* Calls v2 or v1, by the kind of group, with the folder of every control group of this process that
+ * has this controller ("cpu"), and of its parents, up to the mount. A folder may not exist. root:
+ * "", or a folder with other /proc and /sys, for tests. */
+typedef void CgroupLimit(void *out, const char *folder);
+void cgroup_walk(const char *root, const char *controller, CgroupLimit *v2, CgroupLimit *v1,
+                 void *out);
+
 /* The path of the open held file that is the same file, under any name. NULL: none. */
 const char *file_held_like(const char *path);
 

@@ -56,9 +56,10 @@ bool array_grow(void *array, size_t *cap, size_t n, size_t size); /* array: wher
 bool memory_fits(double n_bytes, const char *what, Error *err);
 
 /* Bytes that are free to use without hurting other processes, as the kernel estimates it, at most
- * what a container's limit leaves. 0: not known, or this process has a limit on its address
- * space. */
-double memory_available(void);
+ * what the limits of this process's control groups (v1 and v2) and their parents leave. Swap does
+ * not count. 0: not known, or this process has a limit on its address space. root: "", or a folder
+ * with other /proc and /sys, for tests. */
+double memory_available(const char *root);
 
 /* ---- pages.c --------------------------------------------------------------------------------- */
 

@@ -352,6 +352,6 @@ void threads_hold_system(void)
 {
     file_hold_system(true);
     affinity_free(affinity_new());
-    (void)threads_default(), (void)cpu_count_nodes(""), (void)memory_available();
+    (void)threads_default(), (void)cpu_count_nodes(""), (void)memory_available("");
     file_hold_system(false);
 }

@@ -197,6 +197,10 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     if (o->n_ctx > info.n_ctx)
         cli_note("warning: --ctx %d is more than the %d positions that %s was made for", o->n_ctx,
                  info.n_ctx, path);
+    if (info.left_bytes)
+        cli_note("%s: packed weights of %zu MB do not fit into the %zu MB of memory that are "
+                 "available: they stay as they are in the file, which is slower", path,
+                 info.left_bytes >> 20, info.memory_bytes >> 20);
     note_tokenizer(&info, path);
     return c;
 }

@@ -205,6 +205,9 @@ bool   late_weights_due(LateWeights *w, bool now);              /* w may be NULL
 bool   late_weights_optional(const LateWeights *w);             /* NULL: false */
 bool   late_weights_roomy(const LateWeights *w);
 void   late_weights_measure(LateWeights *w, int n);             /* NULL: does nothing */
+/* The bytes of panels that are never packed, because they do not fit into the memory available
+ * then: every pass packs what it multiplies. 0: all are packed in time. */
+size_t late_weights_left(const LateWeights *w, double *available);
 /* Every member of the team calls it, with late_weights_room bytes of its own, 64-byte aligned. The
  * process drops the file's pages. */
 void   late_weights_pack(LateWeights *w, Team team, void *scratch);
@@ -256,6 +259,7 @@ int weights_team(Maker *mk, size_t n_bytes);
 /* Lay out a row-major matrix in its own type: as panels, or as rows one after the other if the spec
  * does not want panels. Packs some types later: then *late is set, and out is where it will be. */
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
+bool weights_may_be_late(const TensorSpec *s, const CheckedTensor *c); /* may that be later? */
 bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
                         const LateMatrix **late);
 

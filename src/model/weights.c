@@ -118,19 +118,33 @@ static Fate matrix_fate(const ModelBinder *b, const TensorSpec *s, const Checked
     return tensor_spec_panels(s, c->type) || c->rows ? PACKED : IN_PLACE;
 }
 
-/* The bytes of all matrices that are not used in place. */
-static size_t made_bytes(const ModelBinder *b)
+/* The bytes of all matrices that are not used in place. now: of them, those that must be made
+ * when the model is opened. */
+static size_t made_bytes(const ModelBinder *b, size_t *now)
 {
-    size_t n = 0;
+    size_t n = *now = 0;
     int    i = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&b->m->cfg, &s); i++) {
         const CheckedTensor *c    = &b->c->tensor[i];
         WeightType           type = b->types ? b->types[i] : c->type;
         Own                  own  = model_panels(b->m, s.role, s.rows, s.stack);
-        if (s.k && matrix_fate(b, &s, c, type) != IN_PLACE)
-            n += weights_made_bytes(&s, type, &own);
+        Fate                 fate = s.k ? matrix_fate(b, &s, c, type) : IN_PLACE;
+        size_t               made = fate != IN_PLACE ? weights_made_bytes(&s, type, &own) : 0;
+        n    += made;
+        *now += fate == PACKED && weights_may_be_late(&s, c) ? 0 : made;
     }
     return n;
+}
+
+/* Before anything is made: memory that is not there is noticed only when it is written. */
+static bool memory_for(const ModelBinder *b, size_t now)
+{
+    double need = (double)now * (b->m->ranks ? b->m->ranks->local : 1),
+           have = now >= HUGE_PAGE ? memory_available("") : 0;
+    return have <= 0 || need <= have
+        || fail(b->err, SYSTEM, "%s: out of memory: weights that are not used as they are in the "
+                                "file take %.0f MB, but %.0f MB are available", b->c->path,
+                need / (1 << 20), have / (1 << 20));
 }
 
 static bool make_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, Fate fate,
@@ -253,8 +267,8 @@ static bool bind_all(ModelBinder *b)
 {
     Model *m = b->m;
     int    i = 0;
-    size_t all = stored_model_bytes(b->c);
-    if (!weights_region(&b->maker, made_bytes(b)))
+    size_t all = stored_model_bytes(b->c), now, made = made_bytes(b, &now);
+    if (!memory_for(b, now) || !weights_region(&b->maker, made))
         return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++) {
         if (!bind(b, &s, i)

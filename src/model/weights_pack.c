@@ -31,7 +31,10 @@ struct LateWeights {
     atomic_size_t packed;        /* bytes */
     size_t        room;          /* of scratch for a thread */
     size_t        copies;        /* bytes of those that are panels in the file */
-    bool          roomy;         /* the machine has enough memory for them */
+    size_t        rows;          /* bytes of panels of the others */
+    double        available;     /* bytes of memory when they were bound; 0: not known */
+    bool          roomy;         /* the machine has enough memory for the copies */
+    bool          fits;          /* and for the others */
     int           n;
     LateMatrix    matrix[];      /* [n] */
 };
@@ -123,7 +126,7 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
 
 /* Until then, single rows of a table are read from the file, so they must be there unchanged; and
  * panels are multiplied there. */
-static bool may_be_late(const TensorSpec *s, const CheckedTensor *c)
+bool weights_may_be_late(const TensorSpec *s, const CheckedTensor *c)
 {
     bool aligned = c->panels;
     for (int i = 0; aligned && i < part_count(c->type); i++)
@@ -163,15 +166,15 @@ static LateMatrix *add_late(Maker *mk, const TensorSpec *s, const CheckedTensor 
 bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
                         const LateMatrix **late)
 {
-    if (!may_be_late(s, c))
+    if (!weights_may_be_late(s, c))
         return weights_pack(mk, s, c, out);
     LateMatrix *one = add_late(mk, s, c, c->type, false);
     if (!one)
         return false;
     take_room(one, mk, out);
     *late = one;
-    if (c->panels)
-        mk->m->late->copies += weights_made_bytes(s, c->type, &one->own);
+    *(c->panels ? &mk->m->late->copies : &mk->m->late->rows) +=
+        weights_made_bytes(s, c->type, &one->own);
     return true;
 }
 
@@ -191,8 +194,17 @@ size_t late_weights_packed(const LateWeights *w)
 
 void late_weights_measure(LateWeights *w, int n)
 {
-    if (w)
-        w->roomy = (double)w->copies * n < 0.75 * memory_available();
+    if (!w)
+        return;
+    w->available = memory_available("");
+    w->roomy     = (double)w->copies * n < 0.75 * w->available;
+    w->fits      = w->available <= 0 || (double)w->rows * n < 0.9 * w->available;
+}
+
+size_t late_weights_left(const LateWeights *w, double *available)
+{
+    *available = w ? w->available : 0;
+    return w && !w->fits ? w->rows : 0;
 }
 
 bool late_weights_optional(const LateWeights *w) { return w && w->copies > 0; }
@@ -200,7 +212,8 @@ bool late_weights_roomy(const LateWeights *w) { return w->roomy; }
 
 bool late_weights_due(LateWeights *w, bool now)
 {
-    return w && (atomic_exchange(&w->asked, true) || now) && !atomic_exchange(&w->begun, true);
+    return w && w->fits && (atomic_exchange(&w->asked, true) || now)
+        && !atomic_exchange(&w->begun, true);
 }
 
 void late_weights_pack(LateWeights *w, Team team, void *scratch)

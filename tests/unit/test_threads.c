@@ -384,6 +384,40 @@ static void memory_nodes_are_counted(void)
     remove_root();
 }
 
+#define MEMORY(expected, what)                                                                     \
+    CHECK(memory_available(root) == (expected), what ": %.0f", memory_available(root))
+
+static void memory_is_what_groups_leave(void)
+{
+    new_root();
+    MEMORY(0, "not told");
+    put_file("/proc/meminfo", "MemTotal: 9000 kB\nMemFree: 7 kB\nMemAvailable:    1000 kB\n");
+    MEMORY(1024000, "no group");
+    put_file("/proc/self/cgroup", "0::/a/b\n");
+    put_file("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    put_file("/sys/fs/cgroup/a/b/memory.current", "5000\n");
+    MEMORY(1024000, "no limit");
+    put_file("/sys/fs/cgroup/a/b/memory.max", "100000\n");
+    MEMORY(95000, "a limit");
+    put_file("/sys/fs/cgroup/a/b/memory.stat", "anon 9\ninactive_file 1000\nactive_file 3000\n");
+    MEMORY(99000, "cached files");
+    put_file("/sys/fs/cgroup/a/memory.max", "50000\n");
+    put_file("/sys/fs/cgroup/a/memory.current", "49000\n");
+    MEMORY(1000, "a group above");
+    put_file("/sys/fs/cgroup/memory.max", "50\n");
+    put_file("/sys/fs/cgroup/memory.current", "60\n");
+    MEMORY(1, "nothing left");
+    put_file("/proc/self/cgroup", "4:cpu:/x\n3:memory:/c\n");
+    put_file("/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "9223372036854771712\n");
+    put_file("/sys/fs/cgroup/memory/c/memory.usage_in_bytes", "4096\n");
+    MEMORY(1024000, "version 1 without limit");
+    put_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "500000\n");
+    put_file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "100000\n");
+    put_file("/sys/fs/cgroup/memory/memory.stat", "active_file 7\ntotal_active_file 20000\n");
+    MEMORY(420000, "version 1");
+    remove_root();
+}
+
 static void cgroup_quotas_are_counted(void)
 {
     new_root();
@@ -447,5 +481,6 @@ int main(int argc, char **argv)
     TEST(siblings_count_as_one_core);
     TEST(memory_nodes_are_counted);
     TEST(cgroup_quotas_are_counted);
+    TEST(memory_is_what_groups_leave);
     return TEST_END();
 }
