@@ -646,6 +646,9 @@ typedef struct tblock_quantize_options {
     void (*progress)(void *user, double done);
     void *user;
     bool (*go_on)(void *user, double done);
+    const char        *calibrate; /* a text, or NULL: the model runs it, and q8 and q4 weigh the
+                                     errors of a column by the mean square of what multiplies it  */
+    size_t             calibrate_bytes; /* 0: up to a NUL */
 } tblock_quantize_options;
 
 /* The result for one matrix. */

@@ -105,6 +105,11 @@ struct tblock_context {
 tblock_context *context_enter(tblock_context *c, const char *function);
 void            context_leave(tblock_context **c);
 
+/* calibrate.c: runs the text of the options through the model at path, and finds how much the
+ * columns of its matrices matter. sha256: of the text. Free m in any case. */
+bool calibrate(Importance *m, const char *path, const tblock_quantize_options *opt,
+               char sha256[65], Error *err);
+
 #define POOLED_STATE "final_norm"       /* what an observer gets after the last block */
 
 /* Are these ids of a vocabulary? If not: "WHATtoken 3: expected ..." (USAGE). */

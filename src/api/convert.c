@@ -16,6 +16,7 @@
 #include "base/fp_env.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "model/importance.h"
 #include "model/model_writer.h"
 #include "source/adapter.h"
 #include "chat/jinja.h"
@@ -40,6 +41,9 @@ typedef struct Convert {
     Lora                 lora[LORA_MOST];
     LoraSet              merged;      /* the adapters to merge                       */
     LoraMerge           *merge;       /* NULL: none                                  */
+    Importance           importance;  /* with a text to calibrate                    */
+    const tblock_quantize_options *calibrate; /* the text is here, if there is one     */
+    char                 calibrated[65]; /* its sha256                               */
     bool                 tokenizer_only;
     bool                 measure;     /* tblock_quantize: how far weights are from what they
                                        * were; it refuses values that are not finite, and hashes
@@ -151,6 +155,8 @@ static char *make_source(const Convert *c, Error *err)
         for (size_t i = 0; i < c->opt->n_keep; i++)
             json_out(&o, "%s", c->opt->keep[i]);
         json_out(&o, c->opt->n_keep ? "]" : "");
+        if (c->calibrated[0])
+            json_out(&o, "calibrated: %s", c->calibrated);
         if (hash)
             json_out(&o, "from_sha256: %s", hash);
         json_out(&o, "}");
@@ -179,8 +185,8 @@ static void make_block(void *user, const WeightBlock *b)
         retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
         if (merged)
             lora_merge_rows(c->merge, b->spec, b->type, b->rows, b->first, b->n);
-        retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, c->measure, b->scratch,
-                     b->report);
+        retype_store(b->type, b->panels, b->to, b->rows, importance_of(&c->importance, b->spec),
+                     b->n, b->spec->k, c->measure, b->scratch, b->report);
     }
 }
 
@@ -513,6 +519,7 @@ static void release(Convert *c)
     tensor_file_close(&c->tokenizer_view);
     tokenizer_data_free(&c->tokenizer);
     lora_merge_free(c->merge);
+    importance_free(&c->importance);
     for (int i = 0; i < LORA_MOST; i++)
         lora_free(&c->lora[i]);
     free(c->types);
@@ -528,7 +535,10 @@ static bool convert_file(Convert *c, const char *in_path, const char *out_path, 
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c->opt->threads);
     return open_input(c, in_path, err) && check_tokenizer(c, err) && choose_chat(c, err)
         && open_adapters(c, err) && plan(c, err) && list_files(c, err)
-        && check_apart(c, out_path, err) && write_file(c, out_path, err)
+        && check_apart(c, out_path, err)
+        && (!c->calibrate || !c->calibrate->calibrate
+            || calibrate(&c->importance, c->in.path, c->calibrate, c->calibrated, err))
+        && write_file(c, out_path, err)
         && (!c->report || make_report(c, c->report, err))
         && (!c->errors || make_rows(c, c->errors, err));
 }
@@ -562,12 +572,14 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
                                        .progress = q->progress,
                                        .go_on = q->go_on,
                                        .user = q->user };
-    Convert c = { .opt = &options, .measure = true, .errors = report };
+    Convert c = { .opt = &options, .measure = true, .errors = report, .calibrate = q };
     HostEnv host;
     if (report)
         *report = (tblock_quantize_report){ 0 };
     if (!q->type)
         return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found none");
+    if (q->calibrate && !q->n_keep && strcmp(q->type, "q8") != 0 && strcmp(q->type, "q4") != 0)
+        return fail(err, USAGE, "calibrate: expected type q8 or q4 with it, found '%s'", q->type);
     host_env_enter(&host);
     bool ok = convert_file(&c, in_path, out_path, err);
     release(&c);

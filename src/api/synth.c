@@ -136,7 +136,7 @@ static void make_block(void *user, const WeightBlock *b)
     for (int r = 0; r < b->n; r++)
         random_row(b->rows + (size_t)r * (size_t)k, k, key, b->item * b->spec->rows + b->first + r,
                    step_for(deviation(k)));
-    retype_store(b->type, b->panels, b->to, b->rows, b->n, k, false, b->scratch, b->report);
+    retype_store(b->type, b->panels, b->to, b->rows, NULL, b->n, k, false, b->scratch, b->report);
 }
 
 static bool write_file(const char *path, const char *config_path, const Config *c, WeightType type,

@@ -437,8 +437,8 @@ static void make_block(void *user, const WeightBlock *b)
         return;
     }
     memcpy(b->rows, w + (size_t)b->first * k, (size_t)b->n * k * sizeof *w);
-    retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, false, b->scratch,
-                 b->report);
+    retype_store(b->type, b->panels, b->to, b->rows, NULL, b->n, b->spec->k, false,
+                 b->scratch, b->report);
 }
 
 static bool write_result(Train *x, Error *err)

@@ -9,7 +9,7 @@
 
 typedef struct QuantizeArgs {
     tblock_quantize_options o;
-    const char    *in, *out, *out_argument;
+    const char    *in, *out, *out_argument, *calibrate;
     TextList       keep;
     bool           json, tensors, sandbox;
     GeneralOptions general;
@@ -170,13 +170,27 @@ static bool quantize_check(Frame *f, tblock_error *err)
                            "quantize: expected --output FILE; see tblock help quantize"));
 }
 
+static bool calibration_read(QuantizeArgs *a, TextOut *text, tblock_error *err)
+{
+    if (!input_read(a->calibrate, INPUT_PROMPT, text, err)) {
+        text_out_free(text);
+        return false;
+    }
+    a->o.calibrate       = text->text ? text->text : "";
+    a->o.calibrate_bytes = text->n;
+    return true;
+}
+
 static bool quantize(Frame *f, tblock_error *err)
 {
     QuantizeArgs          *a      = f->args;
     tblock_quantize_report report = { 0 };
+    TextOut                text   = { 0 };
     a->o.keep     = a->keep.texts;
     a->o.n_keep   = a->keep.n;
     a->o.progress = progress_advance;
+    if (a->calibrate && !calibration_read(a, &text, err))
+        return false;
     progress_show("quantizing", 0);
     bool good = tblock_quantize(a->in, f->out[0].path, &a->o, &report, err) && frame_commit(f, err);
     progress_end();
@@ -185,6 +199,7 @@ static bool quantize(Frame *f, tblock_error *err)
         print_notes(&report);
     }
     tblock_free(report.rows);
+    text_out_free(&text);
     return good;
 }
 
@@ -194,6 +209,9 @@ static const Option options[] = {
     { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(o.type), 0, 0, OPT_REQUIRED,
       "type of the matrices" },
     OPTION_KEEP(AT(keep), "", ", such as 'layers.*.w_down=q8'; the first match counts"),
+    { "calibrate", 0, "TEXT", OPT_TEXT, AT(calibrate), 0, 0, NULL,
+      "a text file, such as the model is used for: the model runs it, and q8 and q4 round finer "
+      "where it reads larger values" },
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     OPTION_THREADS(AT(o.threads), ""),
@@ -214,5 +232,5 @@ const Command cmd_quantize = {
              { "tblock quantize model-q4.bin -o model-f32.bin --type f32",
                "the values of the quantized weights, as floats" }),
     .args_size = sizeof(QuantizeArgs), .run = quantize, .check = quantize_check,
-    .opens = OPENS_FILES, .writes = { "output" },
+    .opens = OPENS_FILES, .reads = { "calibrate" }, .writes = { "output" },
 };

@@ -57,9 +57,11 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int firs
 
 /* Store n rows as one panel, or row by row; part i goes to to[i]. Weights are rounded to nearest;
  * bf16 magnitudes under 2^-50 become 0 (docs/numerics.md, "--math bf16"). measure: also compute the
- * sums of squares. If the report has a fault, the stored bytes mean nothing. */
-void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n,
-                  int k, bool measure, void *scratch, RetypeReport *report);
+ * sums of squares. If the report has a fault, the stored bytes mean nothing. weight: as in
+ * panel_quantize. */
+void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows,
+                  const float *weight, int n, int k, bool measure, void *scratch,
+                  RetypeReport *report);
 
 /* Store 16 rows in the type that they have: panel number `block` of the stack, which is rows first
  * .. first + n - 1 of matrix `item`. Every bit is kept, even of NaN, but bf16 magnitudes under

@@ -137,8 +137,8 @@ static size_t largest(const float *x, size_t n)
     return at;
 }
 
-static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const float *rows, int n,
-                            int k, RetypeReport *report)
+static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const float *rows,
+                            const float *weight, int n, int k, RetypeReport *report)
 {
     const float most = limit_of(type);
     for (int r = 0; r < n; r++)
@@ -151,7 +151,7 @@ static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const fl
                 return false;
             }
         }
-    panel_quantize(type, to, rows, n, k);
+    panel_quantize(type, to, rows, weight, n, k);
     Panels p = { { to[0], to[1], to[2] } };
     for (int c = 0; c < k; c += SUPERBLOCK)
         for (int r = 0; r < n; r++) {
@@ -190,15 +190,16 @@ static void compare(WeightType type, bool panels, void *const to[MAX_PARTS], con
     }
 }
 
-void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n,
-                  int k, bool measure, void *scratch, RetypeReport *report)
+void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows,
+                  const float *weight, int n, int k, bool measure, void *scratch,
+                  RetypeReport *report)
 {
     size_t count = (size_t)n * (size_t)k;
     *report = (RetypeReport){ .n = count };
     if (!check_finite(rows, count, k, report))
         return;
     bool good = weight_type_quantized(type)
-        ? store_quantized(type, to, rows, n, k, report)
+        ? store_quantized(type, to, rows, weight, n, k, report)
         : store_floats(type, panels, to[0], rows, n, k, scratch, report);
     if (good && measure)
         compare(type, panels, to, rows, n, k, (float *)(void *)((char *)scratch + panel_room(k)),

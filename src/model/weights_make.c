@@ -131,7 +131,7 @@ static void retype_share(void *arg, Team team)
                     * (j->panels ? part_bytes(j->type, part, k)
                                  : PANEL_ROWS * (size_t)k * weight_type_bytes(j->type));
         retype_read(j->spec, j->from, item, r, n, rows, rest);
-        retype_store(j->type, j->panels, to, rows, n, k, false, rest, &one);
+        retype_store(j->type, j->panels, to, rows, NULL, n, k, false, rest, &one);
         retype_sum(sum, &one, item * j->spec->rows + r);
     }
 }

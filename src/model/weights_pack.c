@@ -280,6 +280,6 @@ void late_matrix_row(const LateMatrix *m, int row, float *out, void *scratch)
     }
     RetypeReport report;
     retype_read(&m->spec, &m->from, 0, row, 1, out, at);
-    retype_store(m->type, true, (void *const *)to, out, 1, m->spec.k, false, at, &report);
+    retype_store(m->type, true, (void *const *)to, out, NULL, 1, m->spec.k, false, at, &report);
     panel_row_to_f32(m->type, out, p, 0, m->spec.k);
 }

@@ -59,21 +59,24 @@ BODY float sum(const float v[16])
 
 /* ---- q8 -------------------------------------------------------------------------------------- */
 
+/* w: factors of the squared errors, in the order of x. Factors of 1 change no bit. */
+typedef const float Grid[16][16];
+
 /* Sum of squared errors with scale d. */
-BODY float q8_error(const float x[16][16], float d)
+BODY float q8_error(Grid x, Grid w, float d)
 {
     float a[16] = { 0 }, r = 1 / d;
     for (int i = 0; i < 16; i++)
         LANES {
             float e = x[i][b] - round_even(clamp(x[i][b] * r, -127, 127)) * d;
-            a[b] += e * e;
+            a[b] += e * e * w[i][b];
         }
     return sum(a);
 }
 
 /* x is clamped to +-X_MAX and padded with zeros. Returns the f16 bits of the scale with the least
  * error around amax / 127: a smaller one clips the largest weight and rounds the others finer. */
-BODY uint16_t q8_search(const float x[16][16])
+BODY uint16_t q8_search(Grid x, Grid w)
 {
     static const int8_t step[] = { 0, -2, -4, -7, 2 };
     float               peak[16], best = INFINITY;
@@ -83,7 +86,7 @@ BODY uint16_t q8_search(const float x[16][16])
         int h = at + step[i];
         if (h < 1 || h > 0x7BFF)
             continue;
-        float e = q8_error(x, f16_to_f32((uint16_t)h));
+        float e = q8_error(x, w, f16_to_f32((uint16_t)h));
         found   = e < best ? h : found;
         best    = e < best ? e : best;
     }
@@ -104,21 +107,21 @@ BODY float nearest_value(float y)
 }
 
 /* Squared error of each sub-block with scale s. */
-BODY void q4_errors(float error[16], const float x[16][16], const float s[16])
+BODY void q4_errors(float error[16], Grid x, Grid w, const float s[16])
 {
     float r[16], a[16] = { 0 };
     LANES r[b] = 1 / s[b];
     for (int i = 0; i < 16; i++)
         LANES {
             float y = x[i][b] * r[b], e = y - nearest_value(y);
-            a[b] += e * e;
+            a[b] += e * e * w[i][b];
         }
     LANES error[b] = a[b] * (s[b] * s[b]);
 }
 
 /* For the scale d: the sub-scale of each sub-block with the least error. It tries those, of either
  * sign, that bring the peak near an end of the codebook. Returns the error of the superblock. */
-BODY float q4_subscales(float sub[16], const float x[16][16], const float peak[16], float d)
+BODY float q4_subscales(float sub[16], Grid x, Grid w, const float peak[16], float d)
 {
     enum { TRIED = 4 };
     float best[16], s[16], c[16], e[16], r = 1 / (d * 10.4f);
@@ -130,7 +133,7 @@ BODY float q4_subscales(float sub[16], const float x[16][16], const float peak[1
             c[b]    = k & 1 ? -m : m;
             s[b]    = d * c[b];
         }
-        q4_errors(e, x, s);
+        q4_errors(e, x, w, s);
         LANES {
             sub[b]  = e[b] < best[b] ? c[b] : sub[b];
             best[b] = e[b] < best[b] ? e[b] : best[b];
@@ -140,15 +143,15 @@ BODY float q4_subscales(float sub[16], const float x[16][16], const float peak[1
 }
 
 /* The scale with the least error for the codes that d and sub give: least squares. */
-BODY float q4_fit(const float x[16][16], const float sub[16], float d)
+BODY float q4_fit(Grid x, Grid w, const float sub[16], float d)
 {
     float r[16], xv[16] = { 0 }, vv[16] = { 0 };
     LANES r[b] = 1 / (d * sub[b]);
     for (int i = 0; i < 16; i++)
         LANES {
             float v = nearest_value(x[i][b] * r[b]) * sub[b];
-            xv[b] += x[i][b] * v;
-            vv[b] += v * v;
+            xv[b] += x[i][b] * v * w[i][b];
+            vv[b] += v * v * w[i][b];
         }
     float n = sum(vv);
     return n > 0 ? sum(xv) / n : d;
@@ -159,7 +162,7 @@ BODY float f16_scale(float d) { return f16_to_f32(f32_to_f16(clamp(d, D_MIN, D_M
 /* Tries scales by the product of code and sub-scale that the largest weight becomes (over 120 it is
  * clipped); then the one that least squares gives for the best of them. Returns the scale, exactly
  * an f16. */
-BODY float q4_search(float sub[16], const float x[16][16])
+BODY float q4_search(float sub[16], Grid x, Grid w)
 {
     static const float product[] = { 120, 110, 108, 100, 99, 114, 126, 133 };
     float              peak[16], trial[16], best = INFINITY, found = D_MIN;
@@ -168,8 +171,8 @@ BODY float q4_search(float sub[16], const float x[16][16])
     EACH(b) sub[b] = 1;
     for (size_t i = 0; i <= sizeof product / sizeof *product; i++) {
         bool  last = i == sizeof product / sizeof *product;
-        float d    = f16_scale(last ? q4_fit(x, sub, found) : amax / product[i]);
-        float e    = last && d == found ? best : q4_subscales(trial, x, peak, d);
+        float d    = f16_scale(last ? q4_fit(x, w, sub, found) : amax / product[i]);
+        float e    = last && d == found ? best : q4_subscales(trial, x, w, peak, d);
         if (e < best) {
             best  = e;
             found = d;
@@ -183,15 +186,16 @@ BODY float q4_search(float sub[16], const float x[16][16])
 
 typedef struct CodeSearch {
     Isa isa;
-    uint16_t (*q8)(const float x[16][16]);
-    float (*q4)(float sub[16], const float x[16][16]);
+    uint16_t (*q8)(Grid x, Grid w);
+    float (*q4)(float sub[16], Grid x, Grid w);
 } CodeSearch;
 
 #define SEARCH(name, attribute)                                                                    \
-    attribute static uint16_t q8_search_##name(const float x[16][16]) { return q8_search(x); }     \
-    attribute static float    q4_search_##name(float sub[16],                                      \
-                                               const float x[16][16]) { return q4_search(sub,      \
-        x); }
+    attribute static uint16_t q8_search_##name(Grid x, Grid w) { return q8_search(x, w); }         \
+    attribute static float    q4_search_##name(float sub[16], Grid x, Grid w)                      \
+    {                                                                                              \
+        return q4_search(sub, x, w);                                                               \
+    }
 
 SEARCH(scalar, )
 #if defined(__x86_64__)
@@ -222,11 +226,22 @@ static float gather(float to[16][16], const float *x, int n)
     return largest(peak);
 }
 
-bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d)
+/* The factors as 16 x 16, 1 where there are none. */
+static void factors(float to[16][16], const float *weight, int n)
 {
-    float  v[16][16], peak = gather(v, x, n);
-    int8_t q[16][16];
-    *d = peak > 0 ? ((const CodeSearch *)CPU_CHOOSE(searches, most))->q8((const float(*)[16])v) : 0;
+    for (int i = 0; i < 16; i++)
+        LANES to[i][b] = 1;
+    if (weight)
+        memcpy(to, weight, (size_t)n * sizeof *weight);
+}
+
+bool q8_encode_isa(Isa most, const float *x, const float *weight, int n, int8_t *code, uint16_t *d)
+{
+    const CodeSearch *search = CPU_CHOOSE(searches, most);
+    float             v[16][16], w[16][16], peak = gather(v, x, n);
+    int8_t            q[16][16];
+    factors(w, weight, n);
+    *d = peak > 0 ? search->q8((const float(*)[16])v, (const float(*)[16])w) : 0;
     float r = *d ? 1 / f16_to_f32(*d) : 0;
     int   used[16] = { 0 };
     for (int i = 0; i < 16; i++)
@@ -242,17 +257,24 @@ bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d)
     return peak <= D_MAX * Q8_MOST;
 }
 
-bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
+bool q4_encode_isa(Isa most, const float *x, const float *weight, int n, uint8_t code[256],
+                   uint8_t sub[16], uint16_t *d)
 {
     static const uint8_t code_of[20] = { 0, 0, 0, 1, 2, 3, 4, 5, 6, 7,
                                          8, 9, 10, 11, 12, 13, 13, 14, 14, 15 };
-    float                v[16][16], across[16][16], m[16], peak = gather(v, x, n), scale = 0;
+    float                v[16][16], w[16][16], across[16][16], w_across[16][16], m[16],
+                         peak = gather(v, x, n), scale = 0;
     int                  used = 0;
     EACH(b) m[b] = 1;
     if (peak > 0) {
+        factors(w, weight, n);
         for (int i = 0; i < 16; i++)
-            EACH(b) across[i][b] = v[b][i];
-        scale = ((const CodeSearch *)CPU_CHOOSE(searches, most))->q4(m, (const float(*)[16])across);
+            EACH(b) {
+                across[i][b]   = v[b][i];
+                w_across[i][b] = w[b][i];
+            }
+        scale = ((const CodeSearch *)CPU_CHOOSE(searches, most))->q4(
+            m, (const float(*)[16])across, (const float(*)[16])w_across);
     }
     EACH(b) {
         float r = scale > 0 ? 1 / (scale * m[b]) : 0;
@@ -269,12 +291,13 @@ bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t s
     return peak <= D_MAX * Q4_MOST;
 }
 
-bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d)
+bool q8_encode(const float *x, const float *weight, int n, int8_t *code, uint16_t *d)
 {
-    return q8_encode_isa(ISA_COUNT, x, n, code, d);
+    return q8_encode_isa(ISA_COUNT, x, weight, n, code, d);
 }
 
-bool q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
+bool q4_encode(const float *x, const float *weight, int n, uint8_t code[256], uint8_t sub[16],
+               uint16_t *d)
 {
-    return q4_encode_isa(ISA_COUNT, x, n, code, sub, d);
+    return q4_encode_isa(ISA_COUNT, x, weight, n, code, sub, d);
 }

@@ -24,18 +24,21 @@ static inline int q4_subscale(unsigned sub)
 /* n (1..256) finite floats to n codes in -127 .. 127 and the f16 bits of their scale: x is about
  * code * d. The scale is the one with the least squared error of a few around amax / 127. Values
  * too small for a scale become 0, and a superblock of such zeros has d = 0. Returns false if a
- * value is beyond every f16 scale (over 65504 * Q8_MOST); it becomes the largest code. */
-bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d);
+ * value is beyond every f16 scale (over 65504 * Q8_MOST); it becomes the largest code. weight: [n]
+ * factors of the squared errors, finite and not negative; NULL: all 1. */
+bool q8_encode(const float *x, const float *weight, int n, int8_t *code, uint16_t *d);
 
 /* n (1..256) finite floats to 256 codes (Q4_ZERO past n), 16 sub-scales and the f16 bits of their
  * scale: x is about codebook[code] * subscale * d. A sub-block of zeros has sub-scale 0. Small and
  * large magnitudes as above (65504 * Q4_MOST). */
-bool q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d);
+bool q4_encode(const float *x, const float *weight, int n, uint8_t code[256], uint8_t sub[16],
+               uint16_t *d);
 
 /* The same with no instruction set stronger than `most`, for the test that all give the same
  * codes. */
-bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d);
-bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t sub[16],
+bool q8_encode_isa(Isa most, const float *x, const float *weight, int n, int8_t *code,
                    uint16_t *d);
+bool q4_encode_isa(Isa most, const float *x, const float *weight, int n, uint8_t code[256],
+                   uint8_t sub[16], uint16_t *d);
 
 #endif

@@ -243,12 +243,12 @@ void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n
         codes[place(WT_Q8, r, c + i)] = s->code[i];
 }
 
-static void encode(WeightType t, const float *x, int n, SuperblockCodes *s)
+static void encode(WeightType t, const float *x, const float *weight, int n, SuperblockCodes *s)
 {
     if (t == WT_Q8)
-        q8_encode(x, n, (int8_t *)s->code, &s->d);
+        q8_encode(x, weight, n, (int8_t *)s->code, &s->d);
     else
-        q4_encode(x, n, s->code, s->sub, &s->d);
+        q4_encode(x, weight, n, s->code, s->sub, &s->d);
 }
 
 void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n_rows, int k)
@@ -259,7 +259,8 @@ void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n
         panel_pack(t, to[0], rows, n_rows, k);
 }
 
-void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k)
+void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows,
+                    const float *weight, int n_rows, int k)
 {
     static const float zeros[SUPERBLOCK];
     assert((t == WT_Q8 || t == WT_Q4) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1);
@@ -269,7 +270,8 @@ void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, 
         for (int c = 0; c < k; c += SUPERBLOCK) {
             int          n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
             SuperblockCodes s;
-            encode(t, r < n_rows ? rows + (size_t)r * (size_t)k + c : zeros, n, &s);
+            encode(t, r < n_rows ? rows + (size_t)r * (size_t)k + c : zeros,
+                   weight ? weight + c : NULL, n, &s);
             superblock_put(t, to, r, c, n, &s);
         }
 }

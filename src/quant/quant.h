@@ -190,8 +190,10 @@ void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k);
 void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n_rows, int k);
 
 /* q8 and q4: quantize n_rows (1..16) rows of k finite floats into one panel. Missing rows decode to
- * 0. to: the panel's parts. */
-void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k);
+ * 0. to: the panel's parts. weight: [k] factors of the squared errors of the columns (codes.h);
+ * NULL: all 1. */
+void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows,
+                    const float *weight, int n_rows, int k);
 
 /* One superblock of one row of q8 or q4: 256 codes (int8 in q8, 0 to 15 in q4), the sub-scales of
  * q4 (bit 4: negative), and the f16 bits of the scale. */

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include "kernels/kernels.h"
+#include "model/importance.h"
 #include "model/lora.h"
 #include "model/model.h"
 #include "runtime/kv_cache.h"
@@ -122,6 +123,10 @@ void     forward_observe(Forward *f, ForwardObserver observer, void *user, const
 /* Also computes attention probabilities; the bits of the pass do not change. NULL ends it. Keys
  * that a window masks get 0. A row is complete when forward returns. */
 void     forward_watch_attention(Forward *f, AttentionRow row, void *user);
+
+/* Adds the squares of what matrices read to *m from now on, which the caller owns. Threads change
+ * no bit of them. NULL ends it. */
+void     forward_importance(Forward *f, Importance *m);
 
 /* Adds the time of every operation to *p from now on. The caller owns *p. NULL ends it. */
 void     forward_profile(Forward *f, Profile *p);

@@ -165,8 +165,22 @@ static void make_integers(Run *r, Act *x, int width, Integers ints)
     x->ints = ints;
 }
 
+/* Each member adds its share of the columns, tokens ascending. */
+static void note_importance(Run *r, Act *x, const Mat *w)
+{
+    int first, end;
+    if (w->number < 0)
+        return;
+    touch(r, reads(x, ANYWHERE));
+    my_share(r, w->k, &first, &end);
+    for (int t = 0; t < r->n_tok; t++)
+        importance_add(r->importance, lora_input(w->number), act_row(x, t), first, end);
+}
+
 void prepare(Run *r, Act *x, const Mat *w)
 {
+    if (r->importance)
+        note_importance(r, x, w);
     if (w->ints && x->ints != w->ints)
         make_integers(r, x, w->k, w->ints);
     lora_prepare(r, x, w);

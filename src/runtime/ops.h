@@ -139,6 +139,7 @@ typedef struct Run {
     void          *scratch;   /* KERNEL_SCRATCH bytes, this thread's */
     void          *late_scratch; /* late_weights_room bytes, this thread's */
     const LoraSet *const *lora; /* of each sequence (NULL: none); NULL: of none */
+    Importance    *importance; /* NULL: not wanted */
     Act            low;       /* [n_tok, columns]: A x of one input */
     int            low_input;
     float         *lora_scratch; /* this thread's */

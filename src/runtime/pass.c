@@ -240,6 +240,7 @@ void forward_watch_attention(Forward *f, AttentionRow row, void *user)
     f->half[0].run.attention_user = user;
 }
 
+void forward_importance(Forward *f, Importance *m) { f->half[0].run.importance = m; }
 void forward_profile(Forward *f, Profile *p) { f->profile = p; }
 
 /* ---- The team -------------------------------------------------------------------------------- */
@@ -292,7 +293,7 @@ static void choose_last_rows(Half *h, const BatchToken *token, int n_tok)
 {
     LastRows *w = &h->last;
     h->run.last = NULL;
-    if (h->run.observer || h->run.attention_row || n_tok <= OWN_ROWS)
+    if (h->run.observer || h->run.attention_row || h->run.importance || n_tok <= OWN_ROWS)
         return;
     w->n_tok = 0;
     for (int t = 0; t < n_tok; t++)

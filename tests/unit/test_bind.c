@@ -62,7 +62,7 @@ static char *part_data(const TensorSpec *s, WeightType type, const char *rows, s
         int n = s->rows - p * PANEL_ROWS < PANEL_ROWS ? s->rows - p * PANEL_ROWS : PANEL_ROWS;
         const char *at = rows + (size_t)p * PANEL_ROWS * row_bytes;
         if (weight_type_quantized(type))
-            panel_quantize(type, to, (const float *)(const void *)at, n, s->k);
+            panel_quantize(type, to, (const float *)(const void *)at, NULL, n, s->k);
         else
             panel_pack(type, to[0], at, n, s->k);
         memcpy(data + (size_t)p * part_bytes(type, part, s->k), to[part],

@@ -365,7 +365,7 @@ static Mat quantized(Tiny *t, const Mat *m, WeightType type, Mat *exact)
         for (int i = 0; i < part_count(type); i++)
             to[i] = part[i] + (size_t)p * part_bytes(type, i, m->k);
         panel_quantize(
-            type, to, at,
+            type, to, at, NULL,
             m->rows - p * PANEL_ROWS < PANEL_ROWS ? m->rows - p * PANEL_ROWS : PANEL_ROWS, m->k);
         for (int r = 0; r < PANEL_ROWS; r++)
             panel_row_to_f32(type, at + r * m->k, panels_from(type, q.w, p, m->k), r, m->k);

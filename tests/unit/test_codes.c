@@ -68,7 +68,8 @@ static void errors_stay_below_what_was_measured(void)
             Q8    q8;
             for (int j = 0; j < N; j++)
                 x[j] = heavy ? normal() / sqrtf(0.2f + 0.8f * fabsf(normal())) : normal();
-            CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d),
+            CHECK(q4_encode(x, NULL, N, q4.code, q4.sub, &q4.d)
+                  && q8_encode(x, NULL, N, q8.code, &q8.d),
                   "superblock %d", i);
             for (int j = 0; j < N; j++) {
                 double a = (double)q4_value(&q4, j) - (double)x[j],
@@ -91,8 +92,8 @@ static void codes_are_the_nearest(void)
         Q4    q4;
         Q8    q8;
         normals(x, n);
-        q4_encode(x, n, q4.code, q4.sub, &q4.d);
-        q8_encode(x, n, q8.code, &q8.d);
+        q4_encode(x, NULL, n, q4.code, q4.sub, &q4.d);
+        q8_encode(x, NULL, n, q8.code, &q8.d);
         for (int i = 0; i < n; i++) {
             float s = f16_to_f32(q4.d) * (float)q4_subscale(q4.sub[i / 16]),
                   error = fabsf(q4_value(&q4, i) - x[i]);
@@ -129,8 +130,8 @@ static void quantized_weights_come_back(void)
         y[0]     = -120 * d;
         for (int b = 1; b < (n + 15) / 16; b++)
             y[16 * b] = d * (float)(q4_codebook[0] * q4_subscale((unsigned)(b * 7 + t) % 32));
-        q4_encode(y, n, q4.code, q4.sub, &q4.d);
-        q8_encode(x, n, q8.code, &q8.d);
+        q4_encode(y, NULL, n, q4.code, q4.sub, &q4.d);
+        q8_encode(x, NULL, n, q8.code, &q8.d);
         for (int i = 0; i < n; i++) {
             CHECK(q8_value(&q8, i) == x[i], "q8 %d: %g became %g", i, (double)x[i],
                   (double)q8_value(&q8, i));
@@ -149,7 +150,8 @@ static void zeros_have_no_scale(void)
         Q8    q8;
         for (int i = 0; i < N; i++)
             x[i] = tiny[t];
-        CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d),
+        CHECK(q4_encode(x, NULL, N, q4.code, q4.sub, &q4.d)
+                  && q8_encode(x, NULL, N, q8.code, &q8.d),
               "refused");
         CHECK(q4.d == 0 && q8.d == 0, "%g: d %04x %04x", (double)tiny[t], q4.d, q8.d);
         for (int i = 0; i < N; i++)
@@ -167,7 +169,8 @@ static void small_weights_keep_what_f16_can_hold(void)
     seed = 5;
     for (int i = 0; i < N; i++)
         x[i] = normal() * 0x1p-20f;
-    CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d), "refused");
+    CHECK(q4_encode(x, NULL, N, q4.code, q4.sub, &q4.d)
+                  && q8_encode(x, NULL, N, q8.code, &q8.d), "refused");
     for (int i = 0; i < N; i++) {
         CHECK(fabsf(q8_value(&q8, i) - x[i]) <= 0x1p-25f, "q8 %g became %g", (double)x[i],
               (double)q8_value(&q8, i));
@@ -188,9 +191,9 @@ static void weights_that_no_f16_scale_reaches_are_reported(void)
         float x[N] = { 1, 0, -want[t].x };
         Q4    q4;
         Q8    q8;
-        CHECK(q4_encode(x, 20, q4.code, q4.sub, &q4.d) == want[t].q4, "q4 of %g",
+        CHECK(q4_encode(x, NULL, 20, q4.code, q4.sub, &q4.d) == want[t].q4, "q4 of %g",
               (double)want[t].x);
-        CHECK(q8_encode(x, 20, q8.code, &q8.d) == want[t].q8, "q8 of %g", (double)want[t].x);
+        CHECK(q8_encode(x, NULL, 20, q8.code, &q8.d) == want[t].q8, "q8 of %g", (double)want[t].x);
         CHECK(q4.d > 0x7800 && q4.d < 0x7C00 && q4_integer(&q4, 2) < -100, "q4: %d * %04x",
               q4_integer(&q4, 2), q4.d);
         CHECK(q8.d > 0x7800 && q8.d < 0x7C00 && q8.code[2] <= -120, "q8: %d * %04x", q8.code[2],
@@ -199,21 +202,27 @@ static void weights_that_no_f16_scale_reaches_are_reported(void)
 }
 
 /* Superblocks of every length, scale and spread; FNV-1a over everything the encoders say. */
-static uint64_t digest_of(Isa isa)
+static uint64_t digest_of(Isa isa, bool weighted)
 {
     uint64_t h = 0xcbf29ce484222325u;
     seed = 1;
     for (int t = 0; t < 300; t++) {
         Q4    q4;
         Q8    q8;
-        float x[N], size = f32_from((64 + (uint32_t)t * 127 / 300) << 23 | (draw() & 0x7FFFFF));
+        float x[N], w[N],
+              size = f32_from((64 + (uint32_t)t * 127 / 300) << 23 | (draw() & 0x7FFFFF));
         int   n = t % 3 ? 1 + (int)(draw() >> 16) % N : N;
         memset(&q4, 0, sizeof q4);
         memset(&q8, 0, sizeof q8);
         for (int i = 0; i < n; i++)
             x[i] = draw() >> 29 ? normal() * size : normal() * size * 8;
-        bool ok4 = q4_encode_isa(isa, x, n, q4.code, q4.sub, &q4.d),
-             ok8 = q8_encode_isa(isa, x, n, q8.code, &q8.d);
+        for (int i = 0; i < n; i++) /* factors of 1 change nothing */
+            w[i] = 1;
+        for (int i = 0; weighted && i < n; i++)
+            w[i] = x[n - 1 - i] / size * (x[n - 1 - i] / size);
+        const float *factor = weighted || t % 2 ? w : NULL;
+        bool ok4 = q4_encode_isa(isa, x, factor, n, q4.code, q4.sub, &q4.d),
+             ok8 = q8_encode_isa(isa, x, factor, n, q8.code, &q8.d);
         const uint8_t *bytes[] = { (const uint8_t *)&q4, (const uint8_t *)&q8 };
         const size_t   size_of[] = { sizeof q4, sizeof q8 };
         for (int k = 0; k < 2; k++)
@@ -229,8 +238,39 @@ static void every_instruction_set_gives_the_same_codes(void)
 {
     const uint64_t want = 0x2c5a39c5f903122cu;
     for (Isa isa = 0; isa < ISA_COUNT; isa++)
-        CHECK(digest_of(isa) == want, "%s: digest %016llx", isa_name(isa),
-              (unsigned long long)digest_of(isa));
+        CHECK(digest_of(isa, false) == want, "%s: digest %016llx", isa_name(isa),
+              (unsigned long long)digest_of(isa, false));
+}
+
+static void every_instruction_set_weighs_the_same(void)
+{
+    const uint64_t want = 0x4209110c30539ff1u;
+    for (Isa isa = 0; isa < ISA_COUNT; isa++)
+        CHECK(digest_of(isa, true) == want, "%s: digest %016llx", isa_name(isa),
+              (unsigned long long)digest_of(isa, true));
+}
+
+/* Squared errors times the factors are smaller if the search knows them. */
+static void weighted_errors_are_smaller(void)
+{
+    double plain = 0, known = 0;
+    seed = 3;
+    for (int t = 0; t < 100; t++) {
+        float x[N], w[N];
+        for (int i = 0; i < N; i++) {
+            x[i] = normal();
+            w[i] = i % 7 ? 0.125f : 8;
+        }
+        for (int k = 0; k < 2; k++) {
+            Q4 q4;
+            q4_encode(x, k ? w : NULL, N, q4.code, q4.sub, &q4.d);
+            for (int i = 0; i < N; i++) {
+                double e = (double)x[i] - q4_value(&q4, i);
+                *(k ? &known : &plain) += (double)w[i] * e * e;
+            }
+        }
+    }
+    CHECK(known < 0.8 * plain, "%g, and %g without the factors", known, plain);
 }
 
 int main(int argc, char **argv)
@@ -244,5 +284,7 @@ int main(int argc, char **argv)
     TEST(small_weights_keep_what_f16_can_hold);
     TEST(weights_that_no_f16_scale_reaches_are_reported);
     TEST(every_instruction_set_gives_the_same_codes);
+    TEST(every_instruction_set_weighs_the_same);
+    TEST(weighted_errors_are_smaller);
     return TEST_END();
 }

@@ -131,7 +131,7 @@ static void check_quantized(WeightType type, int n_rows, int k)
     for (int i = 0; i < n_rows * k; i++)
         rows[i] = (float)((i * 7919 + 13) % 2003 - 1001) / 512.0f;
     void *to[MAX_PARTS] = { part[0], part[1], part[2] };
-    panel_quantize(type, to, rows, n_rows, k);
+    panel_quantize(type, to, rows, NULL, n_rows, k);
     Panels p = { { part[0], part[1], part[2] } };
     for (int r = 0; r < 16; r++) {
         panel_row_to_f32(type, row, p, r, k);

@@ -82,7 +82,7 @@ static void check_matrix(const TensorSpec *s, const CheckedTensor *from, const C
                found = panels_from(to->type, checked_panels(to), p, s->k);
         for (int r = 0; r < n; r++)
             f32_row(from, 16 * p + r, s->k, rows + r * s->k);
-        panel_quantize(to->type, panel, rows, n, s->k);
+        panel_quantize(to->type, panel, rows, NULL, n, s->k);
         for (int i = 0; i < part_count(to->type); i++)
             CHECK(memcmp(expected.part[i], found.part[i], part_bytes(to->type, i, s->k)) == 0,
                   "%s: panel %d, part %d", s->name, p, i);

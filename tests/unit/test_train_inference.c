@@ -106,8 +106,8 @@ static void make_block(void *user, const WeightBlock *b)
     memcpy(k ? b->rows : b->to[0], w + (size_t)b->first * (k ? k : 1),
            (size_t)b->n * (k ? k : 1) * sizeof *w);
     if (k)
-        retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, false, b->scratch,
-                     b->report);
+        retype_store(b->type, b->panels, b->to, b->rows, NULL, b->n, b->spec->k, false,
+                     b->scratch, b->report);
 }
 
 static bool write_values(const char *path, const Params *p, const float *w, Error *err)
