@@ -9,7 +9,7 @@
 
 #define MATMUL_GGUF(ID, name, ...)                                                                 \
     INT_WAYS(name, WT_##ID, INT8, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)
-GGUF_TYPES(MATMUL_GGUF)
+BLOCKED_TYPES(MATMUL_GGUF)
 INT_WAYS(q8, WT_Q8, INT8_BY_32, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)
 
 void ISA_NAME(q8_by_32)(const IntMatmulArgs *a) { matmul_q8_INT8_BY_32(a); }
@@ -17,5 +17,5 @@ void ISA_NAME(q8_by_32)(const IntMatmulArgs *a) { matmul_q8_INT8_BY_32(a); }
 void ISA_NAME(fill_gguf)(Kernels *k)
 {
 #define DOTS(ID, name, ...) k->matmul_int[WT_##ID] = matmul_##name##_INT8;
-    GGUF_TYPES(DOTS)
+    BLOCKED_TYPES(DOTS)
 }

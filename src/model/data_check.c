@@ -265,7 +265,8 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
     bool          runs = weight_type_has_runs(t->type),
          minima = weight_type_has_minima(t->type);
     /* columns: how many share one scale. each: their scales, two if there are minima. */
-    size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1;
+    size_t        n = d->n_elements, columns = runs ? (size_t)weight_type_sub(t->type) : SUPERBLOCK,
+           each = minima ? 2 : 1;
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
     size_t        i = 0;
     do

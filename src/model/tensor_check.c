@@ -18,8 +18,12 @@ DType element_dtype(ElementType t)
 size_t checked_bytes(const CheckedTensor *c)
 {
     size_t n = 0;
-    if (c->rows)
-        return (size_t)c->rows->stack * (size_t)c->rows->rows * row_source_row_bytes(c->rows);
+    if (c->rows) {
+        WeightType t = c->rows->type; /* panels may be smaller than blocks, which repeat scales */
+        return (size_t)c->rows->stack * (size_t)c->rows->rows
+             * (weight_type_gguf(t) ? panel_bytes(t, c->rows->k) / PANEL_ROWS
+                                    : row_source_row_bytes(c->rows));
+    }
     for (int i = 0; i < part_count(c->type); i++)
         n += c->part[i]->n_bytes;
     return n;
@@ -279,7 +283,7 @@ static bool split_part(const Config *c, const char *name, char *base, size_t n, 
 {
     *suffix = strrchr(name, '.');
     if (!*suffix || (size_t)(*suffix - name) >= n
-        || (strcmp(*suffix, ".s") != 0 && strcmp(*suffix, ".d") != 0))
+        || (strcmp(*suffix, ".s") != 0 && strcmp(*suffix, ".z") != 0 && strcmp(*suffix, ".d") != 0))
         return false;
     snprintf(base, n, "%.*s", (int)(*suffix - name), name);
     return tensor_list_has_matrix(c, base);

@@ -48,6 +48,18 @@ static void q4_1(float *y, const uint8_t *b)
     }
 }
 
+/* Of a folder: d f16, zero point u8, 16 bytes of nibbles. */
+static void q4_z(float *y, const uint8_t *b)
+{
+    float d = read_f16(b);
+    int   zero = b[2] & 15;
+    b += 3;
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)((b[i] & 15) - zero);
+        y[i + 16] = d * (float)((b[i] >> 4) - zero);
+    }
+}
+
 /* The codes of q5_0 and q5_1: 32 high bits, then 16 bytes of nibbles. */
 static void five_bits(uint8_t q[SMALL], const uint8_t *b)
 {
@@ -300,9 +312,10 @@ static const struct {
     const char *name;
     int         elements, bytes;
     void (*to_f32)(float *y, const uint8_t *block);
-} types[BLOCK_TYPES] = {
+} types[BLOCK_TYPES + 1] = {
 #define ROW(ID, number, decode, elements, bytes) [BLOCK_##ID] = { #ID, elements, bytes, decode },
     BLOCK_LIST(ROW)
+    ROW(Q4_Z, 0, q4_z, 32, 2 + 1 + 16)
 };
 
 const char *block_type_name(BlockType t) { return types[t].name; }
@@ -321,7 +334,7 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
 
 static const struct {
     BlockType as; void (*turn)(uint8_t *y, const uint8_t *b);
-} twins[BLOCK_TYPES] = {
+} twins[BLOCK_TYPES + 1] = {
     [BLOCK_Q5_0] = { BLOCK_Q8_0, q5_0_as_q8_0 },
     [BLOCK_IQ4_NL] = { BLOCK_Q8_0, iq4_nl_as_q8_0 },
     [BLOCK_IQ3_S] = { BLOCK_Q6_K, iq3_s_as_q6_k },

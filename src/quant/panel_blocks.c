@@ -24,7 +24,8 @@ enum {
 BlockType gguf_block(WeightType t)
 {
 #define BLOCK_OF(ID, ...) [WT_##ID] = BLOCK_##ID,
-    static const BlockType of[WT_COUNT] = { GGUF_TYPES(BLOCK_OF) };
+#define BLOCK_OF_GROUP(ID, ...) [WT_##ID] = BLOCK_Q4_Z,
+    static const BlockType of[WT_COUNT] = { GGUF_TYPES(BLOCK_OF) GROUP_TYPES(BLOCK_OF_GROUP) };
     assert(weight_type_gguf(t));
     return of[t];
 }
@@ -139,6 +140,23 @@ static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlo
     for (int i = 0; i < WORDS_ROWS; i++)
         ((uint8_t *)to[1])[(size_t)block * PANEL_ROWS + (size_t)(r + i)] = b->row[i][0];
 }
+
+/* What a group's blocks repeat is stored once. */
+static void put_group(void *const to[MAX_PARTS], int r, int group, const FourBlocks *b)
+{
+    size_t at = (size_t)group * PANEL_ROWS + (size_t)r;
+    put_halves(to[2], at, b, 0);
+    for (int i = 0; i < WORDS_ROWS; i++)
+        ((uint8_t *)to[1])[at + (size_t)i] = b->row[i][2];
+}
+
+#define PUT_GROUP(ID, name, has, sub, ...)                                                         \
+    static void put_##name(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)       \
+    {                                                                                              \
+        put_nibbles(to, r, block, b);                                                              \
+        put_group(to, r, block / ((sub) / RUN), b);                                                \
+    }
+GROUP_TYPES(PUT_GROUP)
 
 /* 16 numbers of 6 bits, four in each of v; the upper two bits of three bytes hold the last four. */
 static inline void put_sixes(uint8_t *out, const RowWords v[4])
@@ -269,7 +287,7 @@ static void zero_block(WeightType t, uint8_t *b)
 typedef void Put(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b);
 
 #define PUT(ID, name, ...) [WT_##ID] = put_##name,
-static Put *const put_of[WT_COUNT] = { GGUF_TYPES(PUT) };
+static Put *const put_of[WT_COUNT] = { BLOCKED_TYPES(PUT) };
 
 void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride,
                        int n_rows, int k)
@@ -370,9 +388,11 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
     assert(r >= 0 && r < PANEL_ROWS && n >= 1 && n <= SUPERBLOCK && n % each == 0);
     *out = (BlockRow){ .dmin = 0 };
     for (int c = 0; c < n; c++)
-        out->code[c] = (int8_t)code_at(t, codes, r, c);
+        out->code[c] = (int8_t)(code_at(t, codes, r, c)
+            - (weight_type_has_zeros(t) ? sub[c / weight_type_sub(t) * PANEL_ROWS + r] & 15 : 0));
     for (int i = 0; i < n / each; i++) {
-        int at = i * (weight_type_has_minima(t) ? 2 : 1) * PANEL_ROWS + r;
+        int scale = i * RUN / weight_type_sub(t),
+            at    = scale * (weight_type_has_minima(t) ? 2 : 1) * PANEL_ROWS + r;
         out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[at]) : f16_to_f32(d[at]);
         out->m[i] = weight_type_adds(t) ? f16_to_f32(d[at + PANEL_ROWS]) : 0;
     }

@@ -29,8 +29,10 @@ enum {
  *   ID      the type is WT_ID, its blocks BLOCK_ID, a tensor of them in a file DT_ID
  *   name    in metadata and options; its kernels are matmul_name and matmul_int_name
  *   has     HAS_RUNS: a float scale for each 32 k; HAS_MINIMA: minima to subtract, or with
- *           runs a float to add for each
- *   sub     k of one scale or sub-scale; 0: as many as one float scale has
+ *           runs a float to add for each; HAS_ZEROS: an integer for each scale, which is
+ *           subtracted from its codes
+ *   sub     k of one scale or sub-scale; 0: as many as one float scale has. Kernels see the scale
+ *           of a group of 64 or 128 as that of each 32 in it
  *   bits    of an element or a code
  *   offset  what a code as multiplied is too large by
  *   most    the largest code as multiplied
@@ -38,8 +40,8 @@ enum {
  *           and dimensions of a step }
  *
  * The float types come first: their elements are independent, and row-major tensors have these
- * types too. Then the types that tblock makes. The GGUF types come from llama.cpp's tools; tblock
- * only changes their layout. */
+ * types too. Then the types that tblock makes. The GGUF types come from llama.cpp's tools, the
+ * group types from those that quantize folders; tblock only changes their layout. */
 #define FLOAT_TYPES(X)                                                                             \
     X(F32,   f32,   0,          0,         32, 0,  0,   { "", EL_F32, 1, 1, 1, { PANEL_ROWS } })   \
     X(F16,   f16,   0,          0,         16, 0,  0,   { "", EL_F16, 1, 1, 1, { PANEL_ROWS } })   \
@@ -64,7 +66,15 @@ enum {
       { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_SCALES(SUPERBLOCK))                       \
     X(MXFP4, mxfp4, HAS_RUNS,   32,        4,  MXFP4_OFFSET, 2 * MXFP4_OFFSET,                     \
       PART_NIBBLES(1), { ".d", EL_U8, 32, 1, 1, { PANEL_ROWS } })
-#define QUANTIZED_TYPES(X) OWN_TYPES(X) GGUF_TYPES(X)
+#define GROUP_TYPES(X)                                                                             \
+    X(Q4_Z32,  q4_z32,  HAS_RUNS | HAS_ZEROS, 32,  4, 0, 15, PART_NIBBLES(1), PART_ZEROS(32),      \
+      PART_SCALES(32))                                                                             \
+    X(Q4_Z64,  q4_z64,  HAS_RUNS | HAS_ZEROS, 64,  4, 0, 15, PART_NIBBLES(1), PART_ZEROS(64),      \
+      PART_SCALES(64))                                                                             \
+    X(Q4_Z128, q4_z128, HAS_RUNS | HAS_ZEROS, 128, 4, 0, 15, PART_NIBBLES(1), PART_ZEROS(128),     \
+      PART_SCALES(128))
+#define BLOCKED_TYPES(X)   GGUF_TYPES(X) GROUP_TYPES(X)
+#define QUANTIZED_TYPES(X) OWN_TYPES(X) BLOCKED_TYPES(X)
 #define WEIGHT_TYPES(X)    FLOAT_TYPES(X) QUANTIZED_TYPES(X)
 
 /* Parts of several types: codes; scales, or pairs of a scale and one of minima, for each n k;
@@ -74,8 +84,9 @@ enum {
 #define PART_SCALES(n)      { ".d", EL_F16, n, 1, 1, { PANEL_ROWS } }
 #define PART_PAIRS(n)       { ".d", EL_F16, n, 1, 2, { 2, PANEL_ROWS } }
 #define PART_SIXES          { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } }
+#define PART_ZEROS(n)       { ".z", EL_U8, n, 1, 1, { PANEL_ROWS } }
 
-enum { HAS_RUNS = 1, HAS_MINIMA = 2 };
+enum { HAS_RUNS = 1, HAS_MINIMA = 2, HAS_ZEROS = 4 };
 #define WT_ID(ID, ...) WT_##ID,
 typedef enum WeightType {
     WEIGHT_TYPES(WT_ID) WT_COUNT, WT_FLOATS = WT_Q8, WT_MADE = WT_Q8_0
@@ -105,6 +116,9 @@ INLINED_FIRST bool weight_type_by_32(WeightType t)
 {
     return t == WT_Q8 || weight_type_has_runs(t);
 }
+INLINED_FIRST bool weight_type_has_zeros(WeightType t) { return weight_type_has(t) & HAS_ZEROS; }
+/* The part with the float scales of a type that kernels multiply in runs. */
+INLINED_FIRST int weight_type_runs_part(WeightType t) { return weight_type_has_zeros(t) ? 2 : 1; }
 /* Is it code * scale + float? */
 INLINED_FIRST bool weight_type_adds(WeightType t)
 {
@@ -126,7 +140,9 @@ INLINED_FIRST bool weight_type_adds(WeightType t)
     X(IQ3_XXS, 18, iq3_xxs, 256, 2 + 64 + 32)   X(IQ3_S, 21, iq3_s, 256, 2 + 64 + 8 + 32 + 4)      \
     X(IQ1_S, 19, iq1_s, 256, 2 + 32 + 16)       X(IQ1_M, 29, iq1_m, 256, 32 + 16 + 8)
 #define BLOCK_ID(ID, ...) BLOCK_##ID,
-typedef enum BlockType { BLOCK_LIST(BLOCK_ID) BLOCK_TYPES } BlockType;
+/* BLOCK_Q4_Z: 32 codes of a folder's row, in no GGUF file: d f16, zero point u8, 16 bytes of
+ * nibbles as in Q4_0. Blocks of a group repeat its two numbers. */
+typedef enum BlockType { BLOCK_LIST(BLOCK_ID) BLOCK_TYPES, BLOCK_Q4_Z = BLOCK_TYPES } BlockType;
 
 const char *weight_type_name(WeightType t);                    /* "f32" ... */
 /* The quantized types for a message, "q8, q4 ... or mxfp4", in buf of n bytes, which it returns. */
@@ -224,7 +240,8 @@ float superblock_scale(WeightType t, Panels p, int r);
 
 /* One superblock of one row. A code is what a scale is multiplied with:
  *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q2_k 0 .. 3, q3_k -4 .. 3,
- *   q5_k 0 .. 31, q6_k -32 .. 31, mxfp4 -12 .. 12
+ *   q5_k 0 .. 31, q6_k -32 .. 31, mxfp4 -12 .. 12,
+ *   q4_z* -15 .. 15: what is stored less the zero point
  * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, those of q2_k (0 .. 15) and
  * sub-scales of q3_k (-32 .. 31) and q6_k (-128 .. 127) for 16. d: the scale, one for each 32 k if
  * the type has runs, else only d[0]. m: what q4_1 adds to each 32 k. dmin: the scale of the minima.

@@ -137,7 +137,7 @@ bool hf_quant_tensor(const HfQuant *q, QuantPart part, const char *name, int64_t
 /* Sets type, read and read_from of a source whose parts are bound: n of each QuantPart present, one
  * after the other (zeros, order: NULL if absent). rows: of each of the matrices; they have k
  * columns, or r's item_rows if it is transposed. The type is the smallest of ours that holds every
- * weight exactly, at worst f32 (docs/convert.md). */
+ * weight exactly (docs/convert.md), at worst f32: a warning then says why. */
 bool hf_quant_source(Source *s, const HfQuant *q, RowSource *r, const SourcePart *const part[],
                      int n, int rows, Error *err);
 

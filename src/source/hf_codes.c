@@ -18,7 +18,7 @@ typedef struct Codes {
     HfQuant           q;
     int               rows, k;
     const SourcePart *part[QUANT_PARTS]; /* of the first matrix, then of the second ... */
-    bool              even;              /* runs of 32 columns have one scale each */
+    int               each;              /* columns that share a scale: 128, 64, 32, or 0: fewer */
     bool              columns;           /* it is read by columns, so as floats */
     WeightType        to;
 } Codes;
@@ -195,11 +195,16 @@ static void codes_of(const Codes *c, int m, size_t row, size_t first, int n, int
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* One run of 32 codes with their scale, in GGUF's layout. */
+/* One run of 32 codes with their scale as a block of the type. */
 static void put_block(WeightType to, uint8_t *out, float scale, int zero, const int code[RUN])
 {
     uint16_t d = f32_to_f16(scale);
     memcpy(out, &d, sizeof d);
+    if (weight_type_has_zeros(to)) {
+        out[2] = (uint8_t)zero;
+        for (int i = 0; i < RUN / 2; i++)
+            out[3 + i] = (uint8_t)(code[i] | code[i + RUN / 2] << 4);
+    }
     for (int i = 0; to == WT_Q8_0 && i < RUN; i++)
         out[2 + i] = (uint8_t)(code[i] - zero);
     for (int i = 0; to == WT_Q4_0 && i < RUN / 2; i++)
@@ -218,7 +223,7 @@ static void put_floats(const Codes *c, int m, size_t row, size_t first, int n, f
     if (!f8)
         codes_of(c, m, row, first, n, code);
     for (int i = 0; i < n; i++) {
-        if (i == 0 || (!c->even && group != group_of(c, m, first + (size_t)i))) {
+        if (i == 0 || (c->each == 0 && group != group_of(c, m, first + (size_t)i))) {
             group = group_of(c, m, first + (size_t)i);
             scale = scale_of(c, m, row, group);
             zero  = f8 ? 0 : zero_of(c, m, row, group);
@@ -268,12 +273,20 @@ static void read_codes(const void *from, int m, size_t first, size_t n, void *ou
 
 /* ---- Which type holds them ------------------------------------------------------------------- */
 
-/* The order of columns, checked. *even: columns of a run belong to one group. */
-static bool check_order(const Codes *c, int n, bool *even, Error *err)
+/* Do all `each` columns, from a multiple of it on, belong to one group? */
+static bool share(const Codes *c, int n, int each)
+{
+    for (int m = 0; m < (c->part[QUANT_ORDER] ? n : 1); m++)
+        for (int i = 0; i < c->k; i++)
+            if (group_of(c, m, (size_t)i) != group_of(c, m, (size_t)(i / each * each)))
+                return false;
+    return true;
+}
+
+/* The order of columns, checked. *each: as in Codes. */
+static bool check_order(const Codes *c, int n, int *each, Error *err)
 {
     uint32_t groups = (uint32_t)up(c->k, c->q.block_k);
-    *even = c->k % RUN == 0
-        && (c->part[QUANT_ORDER] || c->q.block_k == 0 || c->q.block_k % RUN == 0);
     for (int m = 0; c->part[QUANT_ORDER] && m < n; m++) {
         const SourcePart *p = &c->part[QUANT_ORDER][m];
         for (int i = 0; i < c->k; i++) {
@@ -281,9 +294,10 @@ static bool check_order(const Codes *c, int n, bool *even, Error *err)
             if (g >= groups)
                 return fail(err, INPUT, "%s: tensor %s: expected groups from 0 to %u, found %d",
                             p->map->path, p->t->name, groups - 1, (int)g);
-            *even &= g == word(p->t, (size_t)(i / RUN * RUN));
         }
     }
+    for (*each = c->k % RUN == 0 ? 4 * RUN : 0; *each && !share(c, n, *each);)
+        *each = *each > RUN ? *each / 2 : 0;
     return true;
 }
 
@@ -336,22 +350,41 @@ static bool all_scales(const Codes *c, int n, bool power)
     return true;
 }
 
-static bool choose_type(Codes *c, int n, Error *err)
+/* Sets c->to. *why: what leaves only f32; NULL: nothing, or it is read by columns. */
+static bool choose_type(Codes *c, int n, const char **why, Error *err)
 {
     int least, most, codes = 1 << c->q.bits;
     c->to = WT_F32;
-    if (!check_order(c, n, &c->even, err))
+    if (!check_order(c, n, &c->each, err))
         return false;
     if (c->q.form == QUANT_FP8 || c->q.form == QUANT_FLOAT) {
         c->to = all_scales(c, n, true) ? WT_BF16 : WT_F32;
+        *why  = c->to == WT_F32 ? "scales are not powers of two" : NULL;
         return true;
     }
     if (!range_of_zeros(c, n, &least, &most, err))
         return false;
     int low = (c->q.form == QUANT_INT ? -128 : 0) - most,
         high = (c->q.form == QUANT_INT ? 127 : codes - 1) - least;
-    if (c->even && !c->columns && low >= -128 && high <= 127 && all_scales(c, n, false))
-        c->to = low >= -8 && high <= 7 ? WT_Q4_0 : WT_Q8_0;
+    if (c->columns)
+        return true;
+    if (!c->each)
+        *why = c->part[QUANT_ORDER] && !share(c, n, 2)
+            ? "groups are not in the order of columns (desc_act)"
+            : "rows or groups are not multiples of 32 columns";
+    else if (low < -128 || high > 127)
+        *why = "codes less zero points do not fit 8 bits";
+    else if (!all_scales(c, n, false))
+        *why = "scales do not fit f16";
+    if (*why)
+        return true;
+    if (c->q.form == QUANT_INT || c->q.bits > 4)
+        c->to = WT_Q8_0;
+    else
+        c->to = c->each == 4 * RUN   ? WT_Q4_Z128
+            : c->each == 2 * RUN     ? WT_Q4_Z64
+            : low >= -8 && high <= 7 ? WT_Q4_0
+                                     : WT_Q4_Z32;
     return true;
 }
 
@@ -364,7 +397,12 @@ bool hf_quant_source(Source *s, const HfQuant *q, RowSource *r, const SourcePart
     *c = (Codes){ .q = *q, .rows = rows, .k = r->transposed ? r->item_rows : r->k,
                   .columns = r->transposed };
     memcpy(c->part, part, sizeof c->part);
-    if (!choose_type(c, n, err))
+    const char *why = NULL;
+    if (!choose_type(c, n, &why, err))
+        return false;
+    if (why && !(s->warnings && strstr(s->warnings, why))
+        && !source_warn(s, err, "tensor %s, and others whose %s, are read as f32",
+                        part[QUANT_CODES][0].t->name, why))
         return false;
     r->type      = c->to;
     r->read      = read_codes;

@@ -146,7 +146,7 @@ def linear(name, bits):
 
 
 # Widths that are whole runs of 32, where a fixture has none.
-WIDER = {"llama-gqa": ("intermediate_size", 172, 160), "qwen3-moe": ("moe_intermediate_size", 40, 64)}
+WIDER = {"llama-gqa": ("intermediate_size", 172, 160), "llama-wide": ("intermediate_size", 1100, 1152), "qwen3-moe": ("moe_intermediate_size", 40, 64)}
 
 
 def folders(fixture, form):
@@ -169,6 +169,11 @@ def folders(fixture, form):
     config = {key: wide} if key else {}
     yield edited(fixture, config={"quantization_config": form.config, **config}, tensors=quantized)
     yield edited(fixture, config=config, tensors=plain)
+
+
+def int4(group, alone="q4_z32"):
+    """The type of codes of up to 4 bits by the columns that share a scale; alone: of groups of 32."""
+    return lambda k: next(kind for n, kind in ((128, "q4_z128"), (64, "q4_z64"), (32, alone)) if group < 0 or k <= group or group % n == 0)
 
 
 def weights_of(path):
@@ -197,7 +202,9 @@ def check(fixture, form):
         key = {"wq": "d_model", "w_down": "d_ff", "expert_down": "expert_d_ff"}.get(name.rpartition(".")[2])
         if key and name.startswith("layers."):
             found = kept.meta.get("type." + name, entry["dtype"].lower())
-            want = form.type if form.type == "bf16" or kept.config[key] % 32 == 0 else "f32"
+            k = kept.config[key]
+            want = form.type if form.type == "bf16" or k % 32 == 0 else "f32"
+            want = want if isinstance(want, str) else want(k)
             assert found == want, "%s: %s is %s, expected %s" % (why, name, found, want)
 
 
@@ -227,10 +234,13 @@ def test_compressed_floats_and_integers():
 def test_compressed_packed():
     for bits in range(2, 9):
         for symmetric in (True, False):
-            kind = "f32" if bits == 8 and not symmetric else "q4_0" if bits < 4 or (bits == 4 and symmetric) else "q8_0"
+            kind = "f32" if bits == 8 and not symmetric else "q8_0" if bits > 4 else int4(32, "q4_0" if bits < 4 or symmetric else "q4_z32")
             check("llama-gqa", Form(ct("pack-quantized", bits, symmetric=symmetric), kind, "BF16"))
-    check("llama-gqa", Form(ct("pack-quantized", 4, strategy="channel"), "q4_0", "BF16"))
-    check("llama-gqa", Form(ct("pack-quantized", 4, strategy="channel", symmetric=False), "q8_0", "F16"))
+    for symmetric in (True, False):
+        check("llama-gqa", Form(ct("pack-quantized", 4, strategy="channel", symmetric=symmetric), int4(-1), "BF16"))
+        for group in (64, 96, 128):
+            check("llama-gqa", Form(ct("pack-quantized", 4, group=group, symmetric=symmetric), int4(group, "q4_0" if symmetric else "q4_z32"), "F16"))
+    check("llama-gqa", Form(ct("pack-quantized", 4, symmetric=False), "f32", "F32"))  # f16 does not hold these scales
     check("llama-gqa", Form(ct("pack-quantized", 4, group=16), "f32", "F16"))
     check("llama-gqa", Form(ct("pack-quantized", 4, actorder="group"), "f32", "F16", order=True))
     check("llama-gqa", Form(ct("pack-quantized", 4, actorder="weight"), "q4_0", "F16"))
@@ -240,7 +250,7 @@ def test_gptq():
     for bits in (2, 3, 4, 8):
         for version in ("gptq", "gptq_v2"):
             for group in (32, 64, -1):
-                kind = "f32" if bits == 8 else "q8_0" if bits == 4 else "q4_0"
+                kind = "f32" if bits == 8 else int4(group, "q4_z32" if bits == 4 else "q4_0")
                 check("llama-gqa", Form({**GPTQ, "bits": bits, "group_size": group, "checkpoint_format": version}, kind))
         check("llama-gqa", Form({**GPTQ, "bits": bits, "sym": True}, "q8_0" if bits == 8 else "q4_0", zeros=False))
     check("llama-gqa", Form({**GPTQ, "desc_act": True}, "f32", order=True))
@@ -249,8 +259,8 @@ def test_gptq():
 
 
 def test_awq():
-    for group in (32, 64, -1):
-        check("llama-gqa", Form({**AWQ, "group_size": group}, "q8_0"))
+    for group in (32, 64, 128, -1):
+        check("llama-gqa", Form({**AWQ, "group_size": group}, int4(group)))
     check("llama-gqa", Form(AWQ, "q4_0", zeros=False))
 
 
@@ -258,8 +268,8 @@ def test_fused_rows_pairs_and_experts():
     for fixture in ("phi3", "cohere", "glm4", "mixtral", "qwen3-moe"):
         with if_there():
             check(fixture, Form(FP8, "f32", "F32"))
-            for form in (Form({**GPTQ, "group_size": -1}, "q8_0"), Form({**AWQ, "group_size": -1}, "q8_0"),
-                         Form(ct("pack-quantized", 4, strategy="channel"), "q4_0", "BF16")):
+            for form in (Form({**GPTQ, "group_size": -1}, int4(-1)), Form({**AWQ, "group_size": -1}, int4(-1)),
+                         Form(ct("pack-quantized", 4, strategy="channel"), int4(-1), "BF16")):
                 check(fixture, form)
 
 
@@ -267,16 +277,16 @@ def test_latent_attention():
     """The rows of kv_b_proj are those of two matrices, of which one is read by columns."""
     for form in (*(Form({**FP8, "weight_block_size": block}, "f32", "F32") for block in ([5, 3], [7, 24], [128, 128])),
                  Form({**FP8, "scale_fmt": "ue8m0"}, "bf16", "F8_E8M0", power=True), Form(ct("int-quantized", 8, strategy="channel"), "q8_0", "BF16"),
-                 Form(ct("pack-quantized", 3, strategy="channel"), "q4_0", "BF16"),
-                 Form(ct("pack-quantized", 4, strategy="channel", symmetric=False), "q8_0", "BF16"),
-                 Form({**GPTQ, "bits": 3, "group_size": 8, "desc_act": True}, "f32", order=True), Form({**AWQ, "group_size": -1}, "q8_0")):
+                 Form(ct("pack-quantized", 3, strategy="channel"), int4(-1), "BF16"),
+                 Form(ct("pack-quantized", 4, strategy="channel", symmetric=False), int4(-1), "BF16"),
+                 Form({**GPTQ, "bits": 3, "group_size": 8, "desc_act": True}, "f32", order=True), Form({**AWQ, "group_size": -1}, int4(-1))):
         check("deepseek-v3-fp8", form)
-    m = converted(next(folders("deepseek-v3-fp8", Form({**AWQ, "group_size": -1}, "q8_0"))))
-    assert (m.meta["type.layers.0.w_uv"], m.header["layers.0.w_uk"]["dtype"]) == ("q8_0", "F32")
+    m = converted(next(folders("deepseek-v3-fp8", Form({**AWQ, "group_size": -1}, int4(-1)))))
+    assert (m.meta["type.layers.0.w_uv"], m.header["layers.0.w_uk"]["dtype"]) == ("q4_z128", "F32")
 
 
 def test_logits_of_kept_types_are_those_of_floats():
-    for fixture, form in (("llama-gqa", Form(FP8, "f32", "F32")), ("llama-gqa", Form(AWQ, "q8_0")),
+    for fixture, form in (("llama-gqa", Form(FP8, "f32", "F32")), ("llama-gqa", Form(AWQ, int4(32))), ("llama-gqa", Form({**AWQ, "group_size": 128}, int4(128))),
                           ("llama-gqa", Form(ct("pack-quantized"), "q4_0", "BF16")),
                           ("llama-gqa", Form({**FP8, "scale_fmt": "ue8m0"}, "bf16", "F32", power=True)),
                           ("deepseek-v3-fp8", Form(ct("int-quantized", 8, strategy="channel"), "q8_0", "BF16"))):
@@ -299,8 +309,8 @@ def test_the_hash_of_the_weights_covers_their_scales():
             found.append(ModelFile(temp("l.safetensors")).meta["model_sha256"])
             t[name][1].reshape(-1)[0] += 1
         assert found[0] != found[1], name
-    hash_of(next(folders("llama-gqa", Form(GPTQ, "q8_0"))), "model.layers.0.self_attn.q_proj.scales")
-    hash_of(next(folders("llama-gqa", Form(GPTQ, "q8_0"))), "model.layers.0.self_attn.q_proj.qzeros")
+    hash_of(next(folders("llama-gqa", Form(GPTQ, int4(32)))), "model.layers.0.self_attn.q_proj.scales")
+    hash_of(next(folders("llama-gqa", Form(GPTQ, int4(32)))), "model.layers.0.self_attn.q_proj.qzeros")
     hash_of(next(folders("llama-gqa", Form(FP8, "f32", "F32"))), "model.layers.0.mlp.down_proj.weight_scale_inv")
     with if_there():
         hash_of(edited("gpt-oss-mxfp4"), "model.layers.0.mlp.experts.down_proj_scales")
@@ -316,6 +326,29 @@ def test_recorded_folders_give_their_logits():
                 done = harness.tblock("verify", model, os.path.join(folder, "golden.safetensors"), "--greedy", "--tol", tolerance,
                                       "--math", "f32", "--kv-type", "f32")
                 assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_runs_as_f32_is_said_once_with_its_reason():
+    for form, reason in ((Form({**GPTQ, "desc_act": True}, "f32", order=True), "groups are not in the order of columns (desc_act)"),
+                         (Form({**GPTQ, "group_size": 16}, "f32"), "rows or groups are not multiples of 32 columns"),
+                         (Form({**GPTQ, "bits": 8}, "f32"), "codes less zero points do not fit 8 bits"),
+                         (Form(ct("pack-quantized"), "f32", "F32"), "scales do not fit f16"),
+                         (Form(FP8, "f32", "F32"), "scales are not powers of two"), (Form(AWQ, int4(32)), None)):
+        status, _, err = harness.convert(next(folders("llama-gqa", form)))
+        lines = [line for line in err.splitlines() if "f32" in line]
+        assert status == 0 and len(lines) == (reason is not None), (reason, err)
+        assert reason is None or (reason in lines[0] and "layers.0.self_attn.q_proj" in lines[0]), err
+
+
+def test_the_memory_is_the_file_s():
+    """Groups of 64 and 128 keep one scale and one zero point: the panels are within 1.05 of the folder's tensors."""
+    for form in (Form({**AWQ, "group_size": 32}, ""), Form({**AWQ, "group_size": 64}, ""), Form({**GPTQ, "group_size": 128, "sym": True}, "", zeros=False),
+                 Form({**AWQ, "group_size": 128}, ""), Form(ct("pack-quantized", group=128, symmetric=False), "")):
+        folder = next(folders("llama-wide", form))
+        stored, kept = harness.source_tensors(folder), converted(folder)
+        its = sum(bits.nbytes for name, (_, bits) in stored.items() if "layers.0." in name)
+        ours = sum(kept.bits(name).nbytes for name in kept.header if name.startswith("layers.0."))
+        assert 0.9 < ours / its < 1.05, (form.config, ours / its)
 
 
 # ---- Refusals ----------------------------------------------------------------------------------------------------------------

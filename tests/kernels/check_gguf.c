@@ -57,6 +57,10 @@ static void fill_block(WeightType t, uint8_t *b, Pattern pattern)
     }
     for (int i = 0; extreme && i < 16 && t == WT_Q6_K; i++)
         b[192 + i] = pattern == MOST || below(2) ? 0x80 : 0x7f;
+    if (extreme && def_group(t)) { /* codes -15 or 15; the upper bits of the zero point are none */
+        b[2] = pattern == MOST || below(2) ? 0x0f : 0xf0;
+        memset(b + 3, b[2] == 0x0f ? 0 : 0xff, 16);
+    }
     for (int i = 0; i < def_block_bytes(t); i += 2)
         if (half_at(t, i) && !(pattern == WILD && below(16) == 0)) {
             uint16_t h = ordinary_half();
@@ -69,8 +73,12 @@ static Matrix matrix_new(WeightType t, int panels, int k, Pattern pattern)
     Matrix m = { .type = t, .rows = 16 * panels, .k = k, .row_bytes = gguf_row_bytes(t, k) };
     size_t n = m.row_bytes * (size_t)m.rows;
     m.blocks = memory(n);
-    for (size_t i = 0; i < n; i += (size_t)def_block_bytes(t))
+    for (size_t i = 0, each = (size_t)def_block_bytes(t), in = 0; i < n; i += each, in++) {
         fill_block(t, m.blocks + i, pattern);
+        in %= m.row_bytes / each; /* blocks of a group have the numbers of its first */
+        if (def_group(t) && in % ((size_t)def_group(t) / 32) != 0)
+            memcpy(m.blocks + i, m.blocks + i - each, 3);
+    }
     for (int i = 0; i < part_count(t); i++) {
         m.part[i]        = fenced(part_bytes(t, i, k) * (size_t)panels);
         m.panels.part[i] = m.part[i].p;

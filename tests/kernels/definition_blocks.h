@@ -16,14 +16,19 @@ typedef struct DefBlock {
     float d, dmin, m;
 } DefBlock;
 
+/* The columns that share a scale and a zero point; 0: a type of GGUF files. */
+static inline int def_group(WeightType t)
+{
+    return t == WT_Q4_Z32 ? 32 : t == WT_Q4_Z64 ? 64 : t == WT_Q4_Z128 ? 128 : 0;
+}
 static inline bool def_has_runs(WeightType t)
 {
-    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q4_1 || t == WT_MXFP4;
+    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q4_1 || t == WT_MXFP4 || def_group(t);
 }
 static inline int def_block_k(WeightType t) { return def_has_runs(t) ? 32 : 256; }
 static inline int def_block_bytes(WeightType t)
 {
-    return t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20
+    return def_group(t)  ? 19 : t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20
         : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176
         : t == WT_Q2_K   ? 84 : t == WT_Q3_K ? 110 : 210;
 }
@@ -57,6 +62,12 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
         for (int i = 0; i < 32; i++)
             o->code[i] =
                 t == WT_Q8_0 ? (int8_t)b[2 + i] : (i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4) - 8;
+        return;
+    }
+    if (def_group(t)) {
+        o->d = def_half(b), o->sub[0] = 1;
+        for (int i = 0; i < 32; i++)
+            o->code[i] = (i < 16 ? b[3 + i] & 15 : b[3 + i - 16] >> 4) - (b[2] & 15);
         return;
     }
     if (t == WT_Q4_1) {

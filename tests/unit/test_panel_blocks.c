@@ -148,6 +148,11 @@ static void parts_have_the_stored_shapes(void)
         { WT_Q6_K, 2, ".d", EL_F16, 3, { 3, 2, 16 }, 64 },
         { WT_MXFP4, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
          { WT_MXFP4, 1, ".d", EL_U8, 3, { 3, 16, 16 }, 256 },
+        { WT_Q4_Z32, 1, ".z", EL_U8, 3, { 3, 16, 16 }, 256 },
+         { WT_Q4_Z32, 2, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
+        { WT_Q4_Z128, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
+         { WT_Q4_Z128, 1, ".z", EL_U8, 3, { 3, 4, 16 }, 64 },
+        { WT_Q4_Z128, 2, ".d", EL_F16, 3, { 3, 4, 16 }, 128 },
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         int64_t shape[4] = { 0 };

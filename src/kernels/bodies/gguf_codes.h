@@ -99,10 +99,26 @@ V_INLINE void gguf_subs(i512 v[8], WeightType t, const unsigned char *s)
 
 typedef struct GgufScales {
     i512  sub[16 * LANES_PANELS];              /* [sub-block][n_p]: for i_scale */
-    i512  pair[8 * LANES_PANELS]; /* words of minima 0 2, 1 3 ...; of q3_k, q6_k: sub-scales */
+    i512  pair[8 * LANES_PANELS]; /* words of minima 0 2, 1 3 ...; of q3_k, q6_k: sub-scales; zero
+                                   * points: [runs][n_p] */
     float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16] */
     float dmin[MAX_RUNS * LANES_PANELS * LANES]; /* [1][n_p][16]; q4_1: [runs], what it adds */
 } GgufScales;
+
+/* The k of a scale of a type with runs. */
+V_INLINE int gguf_scale_k(WeightType t)
+{
+    return weight_type_has_zeros(t) ? weight_type_sub(t) : RUN;
+}
+
+/* The zero points of 16 rows. */
+V_INLINE i512 gguf_zeros(const unsigned char *z)
+{
+    int32_t zero[LANES];
+    UNROLL for (int r = 0; r < LANES; r++)
+        zero[r] = z[r] & 15;
+    return i_load(zero);
+}
 
 V_INLINE void gguf_put_four(i512 *to, i512 v, int n_p)
 {
@@ -117,7 +133,10 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
 {
     const bool adds = weight_type_adds(t);
     for (int i = 0; i < (gguf_has_runs(t) && t != WT_Q8 ? runs : 1); i++) {
-        v_store(to->d + (i * n_p + p) * LANES, gguf_scale(t, d, adds ? 2 * i : i));
+        v_store(to->d + (i * n_p + p) * LANES,
+                gguf_scale(t, d, adds ? 2 * i : i * RUN / gguf_scale_k(t)));
+        if (weight_type_has_zeros(t))
+            i_store(to->pair + i * n_p + p, gguf_zeros(s + i * RUN / gguf_scale_k(t) * LANES));
         if (adds)
             v_store(to->dmin + (i * n_p + p) * LANES, gguf_scale(t, d, 2 * i + 1));
     }

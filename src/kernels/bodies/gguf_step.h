@@ -172,12 +172,16 @@ V_INLINE void gguf_ahead(WeightType type, GgufSource from, const unsigned char *
         codes_ahead(type, codes + i, n_t);
 }
 
-/* start: of each token, or NULL: 0. */
-V_INLINE void gguf_start(i512 part[LANES_PANELS][GGUF_T], const char *start, int n_p, int n_t)
+/* start: of each token, or NULL: 0. zeros: if not NULL, what it is multiplied with for each
+ * panel. */
+V_INLINE void gguf_start(i512 part[LANES_PANELS][GGUF_T], const char *start, const i512 *zeros,
+                         int n_p, int n_t)
 {
     UNROLL for (int t = 0; t < n_t; t++)
-        UNROLL for (int p = 0; p < n_p; p++)
-            part[p][t] = start ? i_bcast(start + t * GGUF_EXTRA) : i_set32(0);
+        UNROLL for (int p = 0; p < n_p; p++) {
+            i512 at    = start ? i_bcast(start + t * GGUF_EXTRA) : i_set32(0);
+            part[p][t] = start && zeros ? i_dot2(i_set32(0), i_load(zeros + p), at) : at;
+        }
 }
 
 /* s: a sub-scale for each panel; NULL: 1. */
@@ -193,14 +197,17 @@ V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANE
 
 /* ---- Types with a float scale for each run --------------------------------------------------- */
 
-/* GGUF types: acc = fmaf(d * dx, (float)sum, acc) for each run; of q4_1 then acc = fmaf(m * dx, sum
+/* GGUF types: acc = fmaf(d * dx, (float)sum, acc) for each run, whose sum starts from minus
+ * the zero point times that of the integers; of q4_1 then acc = fmaf(m * dx, sum
  * of integers, acc), with these sums in `extra` where others have starts. q8: c = fmaf(dx,
  * (float)sum, c) for each run, then acc = fmaf(d, c, acc). */
 V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                              int n_t)
 {
     const bool           unsigned_codes = !gguf_is_bytes(type), adds = weight_type_adds(type),
-                         starts = f == FORM_BYTES && !adds && (unsigned_codes || I_OFFSET != 0),
+                         has_zeros = weight_type_has_zeros(type),
+                         starts = has_zeros
+        || (f == FORM_BYTES && !adds && (unsigned_codes || I_OFFSET != 0)),
                          words = f == FORM_BYTES && unsigned_codes && I_PART_WORDS;
     const int            pairs = gguf_part_pairs(type);
     const size_t         row = form_bytes(f);
@@ -211,18 +218,19 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
     f32x16               acc[LANES_PANELS][GGUF_T];
     gguf_begin(&a->end, type, acc, n_p, n_t);
     for (int run = 0; run < a->runs; run++, dx += dx_step) {
-        i512 part[LANES_PANELS][GGUF_T], sum[LANES_PANELS][GGUF_T];
-        gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
+        i512        part[LANES_PANELS][GGUF_T], sum[LANES_PANELS][GGUF_T];
+        const i512 *zeros = has_zeros ? a->scales->pair + run * n_p : NULL;
+        gguf_start(part, starts && !words ? start : NULL, zeros, n_p, n_t);
         gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
             gguf_word_dots(part, from, codes, x, row, n_p, n_t);
         else
             UNROLL for (int i = 0; i < 4; i++) {
                 if (words && i == pairs)
-                    gguf_start(part, NULL, n_p, n_t);
+                    gguf_start(part, NULL, NULL, n_p, n_t);
                 gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
                 if (words && i == pairs - 1)
-                    gguf_start(sum, starts ? start : NULL, n_p, n_t);
+                    gguf_start(sum, starts ? start : NULL, zeros, n_p, n_t);
                 if (words && i % pairs == pairs - 1)
                     gguf_add_part(sum, part, NULL, n_p, n_t);
             }
@@ -257,7 +265,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
     const unsigned char *codes = a->codes;
     i512                 acc[LANES_PANELS][GGUF_T], part[LANES_PANELS][GGUF_T];
     char                 sums[GGUF_T * LANES_PANELS * 64];
-    gguf_start(acc, NULL, n_p, n_t);
+    gguf_start(acc, NULL, NULL, n_p, n_t);
     for (int run = 0; run < a->runs; run++) {
         gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
@@ -265,7 +273,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
         else
             UNROLL for (int i = 0; i < 4; i++) {
                 if (i % pairs == 0)
-                    gguf_start(part, starts ? start + 4 * (i / pairs) : NULL, n_p, n_t);
+                    gguf_start(part, starts ? start + 4 * (i / pairs) : NULL, NULL, n_p, n_t);
                 gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
                 if (i % pairs == pairs - 1)
                     gguf_add_part(acc, part, sub + gguf_sub(type, 0, i) * n_p, n_p, n_t);

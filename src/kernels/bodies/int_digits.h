@@ -23,6 +23,10 @@ V_INLINE bool gguf_has_runs(WeightType t) { return weight_type_has_runs(t) || t 
 /* codes of 8 bits, signed, as stored */
 V_INLINE bool gguf_is_bytes(WeightType t) { return weight_type_bits(t) == 8; }
 
+V_INLINE int    gguf_scales_part(WeightType t)
+{
+    return gguf_has_runs(t) ? weight_type_runs_part(t) : 2;
+}
 V_INLINE size_t gguf_run_bytes(WeightType t) { return 64 * (size_t)weight_type_bits(t); }
 /* sub-scales of a run, and that of pair i of its code vectors, of all of a superblock */
 V_INLINE int    gguf_run_subs(WeightType t) { return weight_type_sub(t) == 16 ? 2 : 1; }
@@ -110,10 +114,10 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
 /* The factors of the codes' offsets and of the minima, for n integers: types with runs int32 [8],
- * the start of each run's sum, or of q4_1 float [8], the sums of 32; q3_k, q6_k int32 [16], the
- * start of each sub-block's sum; q4_k, q5_k int16 [8], the sums of 32;
- * q2_k int16 [16], those of 16. If parts are words, q3_k and
- * q6_k have int16 [16], the sums of 16 times half the offset, for their sub-scales. */
+ * the start of each run's sum, with zero points minus the sums of 32, or of q4_1 float [8], the
+ * sums of 32; q3_k, q6_k int32 [16], the start of each sub-block's sum; q4_k, q5_k int16 [8], the
+ * sums of 32; q2_k int16 [16], those of 16. If parts are words, q3_k and q6_k have int16 [16], the
+ * sums of 16 times half the offset, for their sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
@@ -126,7 +130,9 @@ V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
         for (int j = 0; j < each; j++)
             sum += q[i * each + j];
         if (starts)
-            start[i] = weight_type_adds(t) ? (int32_t)f32_bits((float)sum) : -offset * sum;
+            start[i] = weight_type_adds(t) ? (int32_t)f32_bits((float)sum)
+                : weight_type_has_zeros(t) ? -sum
+                                           : -offset * sum;
         else
             sums[gguf_word(i)] = (int16_t)(offset ? -(offset / 2) * sum : sum);
     }

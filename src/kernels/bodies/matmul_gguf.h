@@ -31,7 +31,7 @@ V_INLINE void gguf_load_scales(GgufScales *to, WeightType type, const Walk *w, i
 {
     for (int j = 0; j < n_p; j++)
         gguf_scales(to, type, walk_to(w, 1, p + j, s),
-                    walk_to(w, gguf_has_runs(type) ? 1 : 2, p + j, s), runs, j, n_p);
+                    walk_to(w, gguf_scales_part(type), p + j, s), runs, j, n_p);
 }
 
 V_INLINE GgufStep gguf_step_of(const IntMatmulArgs *a, int p, int s)
@@ -66,7 +66,7 @@ V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Fo
     gguf_load_scales(&scales, type, w, p, 1, s, step.runs);
     step.scales = &scales;
     /* those of eight superblocks on */
-    for (int part = 1; part < (gguf_has_runs(type) ? 2 : 3); part++)
+    for (int part = 1; part <= gguf_scales_part(type); part++)
         for (size_t i = 0; i < w->superblock[part]; i += 64)
             __builtin_prefetch(walk_to(w, part, p, s + 8) + i);
     step.codes = walk_to(w, 0, p, s);

@@ -31,11 +31,11 @@ V_INLINE void unpack_wide(float *out, WeightType type, const Walk *w, int p, int
 }
 
 /* Four k of codes as floats: (codes - offset) * d - min, each step rounded. */
-V_INLINE float *put_wide(float *to, int n_p, i512 codes, float offset, f32x16 d, const f32x16 *min)
+V_INLINE float *put_wide(float *to, int n_p, i512 codes, f32x16 offset, f32x16 d, const f32x16 *min)
 {
     UNROLL for (int i = 0; i < 4; i++, to += n_p * LANES) {
         /* the difference is exact */
-        f32x16 v = v_mul(d, v_sub(i_byte_to_f32(codes, i), v_set(offset)));
+        f32x16 v = v_mul(d, v_sub(i_byte_to_f32(codes, i), offset));
         v_store(to, min ? v_sub(v, *min) : v);
     }
     return to;
@@ -46,7 +46,7 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
                                int n)
 {
     const unsigned char *codes = walk_to(w, 0, p, s), *sub = walk_to(w, 1, p, s);
-    const unsigned char *scales = walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
+    const unsigned char *scales = walk_to(w, gguf_scales_part(type), p, s);
     const bool           minima = weight_type_has_minima(type), runs = gguf_has_runs(type);
     const int            fours = 2 * gguf_run_subs(type);
     const bool           adds = weight_type_adds(type);
@@ -56,7 +56,9 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
     for (int run = 0; run < n / RUN; run++, codes += gguf_run_bytes(type))
         for (int i = 0; i < 4; i++) {
             int    j = gguf_sub(type, run, i);
-            f32x16 d = gguf_scale(type, scales, adds ? 2 * run : runs ? run : 0), min = v_zero();
+            int    at = runs ? run * RUN / gguf_scale_k(type) : 0;
+            f32x16 d = gguf_scale(type, scales, adds ? 2 * run : at), min = v_zero(),
+                   offset = v_set((float)weight_type_offset(type));
             i512   pair[2];
             if (!runs)
                 d = v_mul(d, i_byte_to_f32(v[j / 4], j % 4));
@@ -64,9 +66,11 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
                 min = v_mul(gguf_scale(type, scales, 2 * run + 1), v_set(-1));
             else if (minima)
                 min = v_mul(gguf_scale(type, scales, 1), i_byte_to_f32(v[fours + j / 4], j % 4));
+            if (weight_type_has_zeros(type))
+                offset = i_to_f32(gguf_zeros(sub + at * LANES));
             gguf_pair(type, codes, i, &pair[0], &pair[1]);
             for (int half = 0; half < 2; half++)
-                to = put_wide(to, n_p, pair[half], (float)weight_type_offset(type), d,
+                to = put_wide(to, n_p, pair[half], offset, d,
                               minima ? &min : NULL);
         }
 }
