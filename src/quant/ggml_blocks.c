@@ -267,15 +267,6 @@ static void iq4_xs(float *y, const uint8_t *b)
 
 /* ---- Twins ----------------------------------------------------------------------------------- */
 
-static void q5_0_as_q8_0(uint8_t *y, const uint8_t *b)
-{
-    uint8_t q[SMALL];
-    five_bits(q, b + 2);
-    memcpy(y, b, 2);
-    for (int i = 0; i < SMALL; i++)
-        y[2 + i] = (uint8_t)(q[i] - 16);
-}
-
 static void iq4_nl_as_q8_0(uint8_t *y, const uint8_t *b)
 {
     memcpy(y, b, 2);
@@ -335,7 +326,6 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
 static const struct {
     BlockType as; void (*turn)(uint8_t *y, const uint8_t *b);
 } twins[BLOCK_TYPES + 1] = {
-    [BLOCK_Q5_0] = { BLOCK_Q8_0, q5_0_as_q8_0 },
     [BLOCK_IQ4_NL] = { BLOCK_Q8_0, iq4_nl_as_q8_0 },
     [BLOCK_IQ3_S] = { BLOCK_Q6_K, iq3_s_as_q6_k },
 };

@@ -97,6 +97,15 @@ static inline void put_halves(void *part, size_t at, const FourBlocks *b, size_t
         memcpy((uint8_t *)part + 2 * (at + (size_t)i), b->row[i] + from, 2);
 }
 
+/* Four bytes of each row, from byte `from` of its block. */
+static inline RowWords word_at(const FourBlocks *b, size_t from)
+{
+    RowWords v;
+    for (int i = 0; i < WORDS_ROWS; i++)
+        memcpy((uint8_t *)&v + 4 * i, b->row[i] + from, 4);
+    return v;
+}
+
 static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 8 * VECTOR + r * ROW_STEP;
@@ -105,10 +114,10 @@ static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const FourBloc
     put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
-/* 16 bytes: k 0..15 in the low nibbles, 16..31 in the high ones. */
-static void put_nibbles(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+/* 16 bytes: k 0..15 in the low nibbles, 16..31 in the high ones. A run has n vectors of codes. */
+static void put_nibbles(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b, size_t n)
 {
-    uint8_t *out = (uint8_t *)to[0] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
+    uint8_t *out = (uint8_t *)to[0] + (size_t)block * n * VECTOR + r * ROW_STEP;
     for (int i = 0; i < 2; i++) {
         store(out + i * VECTOR, join_nibbles(b->w + 2 * i, 0));
         store(out + (2 + i) * VECTOR, join_nibbles(b->w + 2 * i, 4));
@@ -117,7 +126,7 @@ static void put_nibbles(void *const to[MAX_PARTS], int r, int block, const FourB
 
 static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    put_nibbles(to, r, block, b);
+    put_nibbles(to, r, block, b, 4);
     put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
@@ -130,13 +139,38 @@ static void put_pairs(void *part, int r, int block, const FourBlocks *b, size_t 
 
 static void put_q4_1(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    put_nibbles(to, r, block, b);
+    put_nibbles(to, r, block, b, 4);
+    put_pairs(to[1], r, block, b, 0);
+}
+
+/* Bit i of the 32 from byte `from` on is the fifth one of code i; it goes to bit i / 4 of byte
+ * i % 4. */
+static void put_fives(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b, size_t from)
+{
+    RowWords bits = word_at(b, from), v = { 0 };
+    for (uint32_t i = 0; i < 8; i++) {
+        RowWords four = bits >> 4 * i & 15;
+        v |= ((four & 1) | (four & 2) << 7 | (four & 4) << 14 | (four & 8) << 21) << i;
+    }
+    put_nibbles(to, r, block, b, 5);
+    store((uint8_t *)to[0] + ((size_t)block * 5 + 4) * VECTOR + r * ROW_STEP, v);
+}
+
+static void put_q5_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    put_fives(to, r, block, b, 2);
+    put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
+}
+
+static void put_q5_1(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    put_fives(to, r, block, b, 4);
     put_pairs(to[1], r, block, b, 0);
 }
 
 static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    put_nibbles(to, r, block, b);
+    put_nibbles(to, r, block, b, 4);
     for (int i = 0; i < WORDS_ROWS; i++)
         ((uint8_t *)to[1])[(size_t)block * PANEL_ROWS + (size_t)(r + i)] = b->row[i][0];
 }
@@ -153,7 +187,7 @@ static void put_group(void *const to[MAX_PARTS], int r, int group, const FourBlo
 #define PUT_GROUP(ID, name, has, sub, ...)                                                         \
     static void put_##name(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)       \
     {                                                                                              \
-        put_nibbles(to, r, block, b);                                                              \
+        put_nibbles(to, r, block, b, 4);                                                           \
         put_group(to, r, block / ((sub) / RUN), b);                                                \
     }
 GROUP_TYPES(PUT_GROUP)
@@ -204,15 +238,6 @@ static void put_q5_k(void *const to[MAX_PARTS], int r, int block, const FourBloc
     for (uint32_t s = 0; s < 8; s++)
         store(out + (5 * s + 4) * VECTOR, join_bits(b->w + 4, 8, 1, s));
     put_scales(to, r, block, b);
-}
-
-/* Four bytes of each row, from byte `from` of its block. */
-static inline RowWords word_at(const FourBlocks *b, size_t from)
-{
-    RowWords v;
-    for (int i = 0; i < WORDS_ROWS; i++)
-        memcpy((uint8_t *)&v + 4 * i, b->row[i] + from, 4);
-    return v;
 }
 
 /* The low two bits of the codes of run s, of 16 k in each vector. They are at bit 2 * s of 32
@@ -278,6 +303,8 @@ static void zero_block(WeightType t, uint8_t *b)
     memset(b, 0, block_bytes(gguf_block(t)));
     if (t == WT_Q4_0)
         memset(b + 2, 0x88, 16);
+    if (t == WT_Q5_0)
+        memset(b + 2, 0xff, 4);
     if (t == WT_Q6_K)
         memset(b + 128, 0xaa, 64);
     if (t == WT_Q3_K) /* and its scales: -32 would make it -0 */
@@ -296,7 +323,7 @@ void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows
     assert(n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1 && (size_t)k % each == 0);
     /* What is gathered: a run's codes, which its scales precede, or as much of the block as has
      * whole vectors. */
-    int        words = weight_type_has_runs(t) ? weight_type_bits(t) : (int)bytes / 16 * 4;
+    int        words = weight_type_has_runs(t) ? weight_type_bits(t) / 4 * 4 : (int)bytes / 16 * 4;
     size_t     from  = weight_type_has_runs(t) ? bytes - 4 * (size_t)words : 0;
     uint8_t    zero[256];
     FourBlocks four;
@@ -338,9 +365,12 @@ static int code_at(WeightType t, const uint8_t *codes, int r, int c)
         run = codes + c / RUN * 3 * VECTOR;
         return (run[c % RUN / 16 * VECTOR + byte] >> c % 16 / 4 * 2 & 3)
             + (run[2 * VECTOR + byte] >> c % RUN / 4 & 1) * 4 - 4;
+    case WT_Q5_0:
+    case WT_Q5_1:
     case WT_Q5_K:
         run = codes + c / RUN * 5 * VECTOR;
-        return nibble(run, r, c % RUN) | (run[4 * VECTOR + byte] >> c % RUN / 4 & 1) << 4;
+        return (nibble(run, r, c % RUN) | (run[4 * VECTOR + byte] >> c % RUN / 4 & 1) << 4)
+            - weight_type_offset(t);
     case WT_Q6_K:
         run = codes + c / 16 * 3 * VECTOR;
         return (nibble(run, r, c % 16) | (run[2 * VECTOR + byte] >> c % 16 / 4 * 2 & 3) << 4) - 32;

@@ -54,14 +54,16 @@ enum {
     X(Q8_0,  q8_0,  HAS_RUNS,   32,        8,  0,  255, PART_BYTES(1), PART_SCALES(32))            \
     X(Q4_0,  q4_0,  HAS_RUNS,   32,        4,  8,  15,  PART_NIBBLES(1), PART_SCALES(32))          \
     X(Q4_1,  q4_1,  HAS_RUNS | HAS_MINIMA, 32, 4, 0,  15,  PART_NIBBLES(1), PART_PAIRS(32))        \
+    X(Q5_0,  q5_0,  HAS_RUNS,   32,        5,  16, 31,  PART_FIVES, PART_SCALES(32))               \
+    X(Q5_1,  q5_1,  HAS_RUNS | HAS_MINIMA, 32, 5, 0,  31,  PART_FIVES, PART_PAIRS(32))             \
     X(Q2_K,  q2_k,  HAS_MINIMA, 16,        2,  0,  3,   { "", EL_U8, 16, 1, 1, { 64 } },           \
       { ".s", EL_U8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_PAIRS(SUPERBLOCK))                        \
     X(Q3_K,  q3_k,  0,          16,        3,  4,  7,   { "", EL_U8, 32, 1, 2, { 3, 64 } },        \
       PART_SIXES, PART_SCALES(SUPERBLOCK))                                                         \
     X(Q4_K,  q4_k,  HAS_MINIMA, 32,        4,  0,  15,  PART_NIBBLES(1), PART_SIXES,               \
       PART_PAIRS(SUPERBLOCK))                                                                      \
-    X(Q5_K,  q5_k,  HAS_MINIMA, 32,        5,  0,  31,  { "", EL_U8, 32, 1, 2, { 5, 64 } },        \
-      PART_SIXES, PART_PAIRS(SUPERBLOCK))                                                          \
+    X(Q5_K,  q5_k,  HAS_MINIMA, 32,        5,  0,  31,  PART_FIVES, PART_SIXES,                    \
+      PART_PAIRS(SUPERBLOCK))                                                                      \
     X(Q6_K,  q6_k,  0,          16,        6,  32, 63,  { "", EL_U8, 16, 1, 2, { 3, 64 } },        \
       { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_SCALES(SUPERBLOCK))                       \
     X(MXFP4, mxfp4, HAS_RUNS,   32,        4,  MXFP4_OFFSET, 2 * MXFP4_OFFSET,                     \
@@ -81,6 +83,7 @@ enum {
  * sub-scales and minima of six bits. */
 #define PART_BYTES(round)   { "", EL_I8, 4, round, 2, { PANEL_ROWS, 4 } }
 #define PART_NIBBLES(round) { "", EL_U8, 4, round, 2, { PANEL_ROWS, 2 } }
+#define PART_FIVES          { "", EL_U8, 32, 1, 2, { 5, 64 } }
 #define PART_SCALES(n)      { ".d", EL_F16, n, 1, 1, { PANEL_ROWS } }
 #define PART_PAIRS(n)       { ".d", EL_F16, n, 1, 2, { 2, PANEL_ROWS } }
 #define PART_SIXES          { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } }
@@ -239,13 +242,13 @@ float superblock_scale(WeightType t, Panels p, int r);
 /* ---- GGUF types ------------------------------------------------------------------------------ */
 
 /* One superblock of one row. A code is what a scale is multiplied with:
- *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q2_k 0 .. 3, q3_k -4 .. 3,
- *   q5_k 0 .. 31, q6_k -32 .. 31, mxfp4 -12 .. 12,
+ *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q5_0 -16 .. 15, q5_1 and q5_k 0 .. 31,
+ *   q2_k 0 .. 3, q3_k -4 .. 3, q6_k -32 .. 31, mxfp4 -12 .. 12,
  *   q4_z* -15 .. 15: what is stored less the zero point
  * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, those of q2_k (0 .. 15) and
  * sub-scales of q3_k (-32 .. 31) and q6_k (-128 .. 127) for 16. d: the scale, one for each 32 k if
- * the type has runs, else only d[0]. m: what q4_1 adds to each 32 k. dmin: the scale of the minima.
- * What a type does not have is 0. */
+ * the type has runs, else only d[0]. m: what q4_1 and q5_1 add to each 32 k. dmin: the scale of the
+ * minima. What a type does not have is 0. */
 typedef struct BlockRow {
     int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 16];
     float  d[SUPERBLOCK / 32], m[SUPERBLOCK / 32], dmin;
@@ -307,7 +310,7 @@ size_t      block_bytes(BlockType t);      /* of one block            */
 void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements);
 
 /* A type whose blocks have as many elements and can hold everything that those of t hold, with the
- * same bits from blocks_to_f32: Q8_0 for Q5_0 and IQ4_NL, Q6_K for IQ3_S; t itself if there is
+ * same bits from blocks_to_f32: Q8_0 for IQ4_NL, Q6_K for IQ3_S; t itself if there is
  * none. For types that no kernel multiplies. */
 BlockType block_twin(BlockType t);
 

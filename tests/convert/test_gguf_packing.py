@@ -16,7 +16,8 @@ from make_gguf import U32  # noqa: E402
 TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
 IDS = ",".join(str(i * 7 % 60) for i in range(30))
 # ggml's number, elements and bytes of a block, and where its f16 scales lie; that of mxfp4 is a byte, the first.
-TYPES = {"q4_0": (2, 32, 18, [0]), "q4_1": (3, 32, 20, [0, 2]), "q5_0": (6, 32, 22, [0]), "q8_0": (8, 32, 34, [0]), "q2_k": (10, 256, 84, [80, 82]), "q3_k": (11, 256, 110, [108]),
+TYPES = {"q4_0": (2, 32, 18, [0]), "q4_1": (3, 32, 20, [0, 2]), "q5_0": (6, 32, 22, [0]), "q5_1": (7, 32, 24, [0, 2]),
+         "q8_0": (8, 32, 34, [0]), "q2_k": (10, 256, 84, [80, 82]), "q3_k": (11, 256, 110, [108]),
          "q4_k": (12, 256, 144, [0, 2]), "q5_k": (13, 256, 176, [0, 2]), "q6_k": (14, 256, 210, [208]), "iq3_s": (21, 256, 110, [0]),
          "mxfp4": (39, 32, 17, [])}
 

@@ -26,7 +26,7 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
-enum { PROMPT = 130, SAMPLED = 12, MOST_BUILDS = 8, MOST_MODELS = 16, MOST_ISAS = 8, N_OTHERS = 2 };
+enum { PROMPT = 130, SAMPLED = 12, MOST_BUILDS = 8, MOST_MODELS = 24, MOST_ISAS = 8, N_OTHERS = 2 };
 enum Axis { BUILD, ISA, THREADS, PIECE, BESIDE, WEIGHTS, KV, MATH, ACTIVATIONS, N_AXES };
 static const char *const axis_name[] = { "build",   "isa", "threads", "piece",      "beside",
                                          "weights", "kv",  "math",    "activations" };
@@ -552,7 +552,7 @@ int main(int argc, char **argv)
         open_library(argv[i]);
     for (i++; i < argc && n_libs && n_models < MOST_MODELS; i++)
         open_model(argv[i]);
-    if (!n_libs || !n_models)
+    if (!n_libs || !n_models || i < argc) /* none is left out in silence */
         stop("usage", "matrix [OPTION...] --builds LIB... --models NAME=PATH...");
     find_isas();
     const int sizes[N_AXES] = {

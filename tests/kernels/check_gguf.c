@@ -28,7 +28,7 @@ static bool half_at(WeightType t, int i) /* does byte i of a block belong to a s
     return t == WT_Q6_K ? i >= 208
         : t == WT_Q3_K  ? i >= 108
         : t == WT_Q2_K  ? i >= 80
-                        : i < (t == WT_Q4_K || t == WT_Q5_K || t == WT_Q4_1 ? 4 : 2);
+        : t == WT_Q4_K || t == WT_Q5_K || t == WT_Q4_1 || t == WT_Q5_1 ? i < 4 : i < 2;
 }
 
 /* Ordinary scales of both signs. */
@@ -44,6 +44,8 @@ static void fill_block(WeightType t, uint8_t *b, Pattern pattern)
         b[i] = !extreme ? (uint8_t)draw() : pattern == MOST || below(2) ? 0xff : 0;
     for (int i = 0; extreme && i < 32 && t == WT_Q8_0; i++)
         b[2 + i] = pattern == MOST || below(2) ? 0x80 : 0x7f;
+    for (int i = 0; extreme && i < 20 && t == WT_Q5_0; i++)
+        b[2 + i] = pattern == MOST ? 0 : b[2 + i]; /* code -16 */
     for (int i = 0; extreme && i < 192 && t == WT_Q6_K; i++)
         b[i] = pattern == MOST ? 0 : b[i]; /* code -32 */
     for (int i = 0; extreme && i < 108 && t == WT_Q3_K; i++)

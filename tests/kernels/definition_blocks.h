@@ -23,12 +23,14 @@ static inline int def_group(WeightType t)
 }
 static inline bool def_has_runs(WeightType t)
 {
-    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q4_1 || t == WT_MXFP4 || def_group(t);
+    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q4_1 || t == WT_Q5_0 || t == WT_Q5_1
+        || t == WT_MXFP4 || def_group(t);
 }
 static inline int def_block_k(WeightType t) { return def_has_runs(t) ? 32 : 256; }
 static inline int def_block_bytes(WeightType t)
 {
-    return def_group(t)  ? 19 : t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20
+    return def_group(t)  ? 19 : t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20 : t == WT_Q5_0 ? 22
+        : t == WT_Q5_1   ? 24
         : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176
         : t == WT_Q2_K   ? 84 : t == WT_Q3_K ? 110 : 210;
 }
@@ -74,6 +76,14 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
         o->d = def_half(b), o->m = def_half(b + 2), o->sub[0] = 1;
         for (int i = 0; i < 32; i++)
             o->code[i] = i < 16 ? b[4 + i] & 15 : b[4 + i - 16] >> 4;
+        return;
+    }
+    if (t == WT_Q5_0 || t == WT_Q5_1) { /* dequantize_row_q5_0, dequantize_row_q5_1 */
+        const uint8_t *high = b + (t == WT_Q5_0 ? 2 : 4), *low = high + 4;
+        o->d = def_half(b), o->m = t == WT_Q5_1 ? def_half(b + 2) : 0, o->sub[0] = 1;
+        for (int i = 0; i < 32; i++)
+            o->code[i] = (i < 16 ? low[i] & 15 : low[i - 16] >> 4)
+                + (high[i / 8] >> i % 8 & 1) * 16 - (t == WT_Q5_0 ? 16 : 0);
         return;
     }
     if (t == WT_MXFP4) {
@@ -133,7 +143,7 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
 static inline float def_block_value(WeightType t, const DefBlock *b, int i)
 {
     int s = i / b->sub_k;
-    if (t == WT_Q4_1)
+    if (t == WT_Q4_1 || t == WT_Q5_1)
         return b->d * (float)b->code[i] + b->m;
     if (def_has_runs(t))
         return b->d * (float)b->code[i];
@@ -153,7 +163,7 @@ static inline float def_block_step(WeightType t, const DefBlock *b, const int16_
         qsum += q[i];
     }
     acc = fmaf(b->d * dx, (float)isum, acc);
-    if (t == WT_Q4_1)
+    if (t == WT_Q4_1 || t == WT_Q5_1)
         return fmaf(b->m * dx, (float)qsum, acc);
     return t == WT_Q2_K || t == WT_Q4_K || t == WT_Q5_K ? fmaf(-(b->dmin * dx), (float)msum, acc)
                                                         : acc;

@@ -6,10 +6,10 @@
 #include "format/tensors.h"
 #include "test.h"
 
-static const WeightType gguf_types[] = { WT_Q8_0, WT_Q4_0, WT_Q4_1, WT_Q2_K, WT_Q3_K,
-                                          WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_MXFP4 };
-static const char *const gguf_names[] = { "Q8_0", "Q4_0", "Q4_1", "Q2_K", "Q3_K",
-                                          "Q4_K", "Q5_K", "Q6_K", "MXFP4" };
+static const WeightType gguf_types[] = { WT_Q8_0, WT_Q4_0, WT_Q4_1, WT_Q5_0, WT_Q5_1, WT_Q2_K,
+                                          WT_Q3_K, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_MXFP4 };
+static const char *const gguf_names[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
+                                          "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4" };
 enum { N_TYPES = sizeof gguf_types / sizeof *gguf_types, MAX_K = 512 };
 
 typedef struct Panel {
@@ -131,6 +131,9 @@ static void parts_have_the_stored_shapes(void)
          { WT_Q4_0, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
         { WT_Q4_1, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
          { WT_Q4_1, 1, ".d", EL_F16, 4, { 3, 16, 2, 16 }, 1024 },
+        { WT_Q5_0, 0, "", EL_U8, 4, { 3, 16, 5, 64 }, 5120 },
+         { WT_Q5_0, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
+        { WT_Q5_1, 1, ".d", EL_F16, 4, { 3, 16, 2, 16 }, 1024 },
         { WT_Q2_K, 0, "", EL_U8, 3, { 3, 32, 64 }, 2048 },
          { WT_Q2_K, 1, ".s", EL_U8, 4, { 3, 8, 16, 4 }, 512 },
         { WT_Q2_K, 2, ".d", EL_F16, 4, { 3, 2, 2, 16 }, 128 },

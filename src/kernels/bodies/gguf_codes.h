@@ -12,7 +12,7 @@ V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
     return i_or(nibbles, i_and(i_shift32(from, shift), i_set32(mask * 0x01010101)));
 }
 
-/* Scale number i of 16 rows, from those of a superblock on. Each run of q4_1 has two. */
+/* Scale number i of 16 rows, from those of a superblock on. Each run of q4_1 and q5_1 has two. */
 V_INLINE f32x16 gguf_scale(WeightType t, const unsigned char *scales, int i)
 {
     return t == WT_MXFP4
@@ -49,7 +49,7 @@ V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low
         i512                table     = i_table(codes);
         *low = i_lookup(table, *low), *high = i_lookup(table, *high);
     }
-    if (t == WT_Q5_K) {
+    if (weight_type_bits(t) == 5) {
         i512 bits = i_load(run + 256); /* bit j of a byte: of codes 4 * j .. + 3 */
         *low  = gguf_upper(*low, bits, 4 - 2 * i, 16);
         *high = gguf_upper(*high, bits, 3 - 2 * i, 16);
@@ -102,7 +102,7 @@ typedef struct GgufScales {
     i512  pair[8 * LANES_PANELS]; /* words of minima 0 2, 1 3 ...; of q3_k, q6_k: sub-scales; zero
                                    * points: [runs][n_p] */
     float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16] */
-    float dmin[MAX_RUNS * LANES_PANELS * LANES]; /* [1][n_p][16]; q4_1: [runs], what it adds */
+    float dmin[MAX_RUNS * LANES_PANELS * LANES]; /* [1][n_p][16]; what q4_1, q5_1 add: [runs] */
 } GgufScales;
 
 /* The k of a scale of a type with runs. */
