@@ -259,8 +259,8 @@ def first_token(args, program, command):
     first byte of text, a peer in Python from the end of its imports to the logits."""
     command = ["chrt", "-f", str(args.priority), *command] if args.priority else command
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=worker_env(args))
-    out = process.stdout.read(1)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=worker_env(args))
+    out = process.stdout.read(1)  # a byte: the text of a token need not be whole characters
     first = time.perf_counter() - started
     out += process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
