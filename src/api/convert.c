@@ -42,7 +42,7 @@ typedef struct Convert {
     LoraSet              merged;      /* the adapters to merge                       */
     LoraMerge           *merge;       /* NULL: none                                  */
     Importance           importance;  /* with a text to calibrate                    */
-    const tblock_quantize_options *calibrate; /* the text is here, if there is one     */
+    const tblock_quantize_options *calibrate; /* the text is here; NULL: none          */
     char                 calibrated[65]; /* its sha256                               */
     bool                 tokenizer_only;
     bool                 measure;     /* tblock_quantize: how far weights are from what they
@@ -536,7 +536,7 @@ static bool convert_file(Convert *c, const char *in_path, const char *out_path, 
     return open_input(c, in_path, err) && check_tokenizer(c, err) && choose_chat(c, err)
         && open_adapters(c, err) && plan(c, err) && list_files(c, err)
         && check_apart(c, out_path, err)
-        && (!c->calibrate || !c->calibrate->calibrate
+        && (!c->calibrate
             || calibrate(&c->importance, c->in.path, c->calibrate, c->calibrated, err))
         && write_file(c, out_path, err)
         && (!c->report || make_report(c, c->report, err))
@@ -572,7 +572,8 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
                                        .progress = q->progress,
                                        .go_on = q->go_on,
                                        .user = q->user };
-    Convert c = { .opt = &options, .measure = true, .errors = report, .calibrate = q };
+    Convert c = { .opt = &options, .measure = true, .errors = report,
+                .calibrate = q->calibrate ? q : NULL };
     HostEnv host;
     if (report)
         *report = (tblock_quantize_report){ 0 };

@@ -19,19 +19,20 @@ enum { MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 12
  * layer quantized? */
 static unsigned ints_of(const Info *info, bool *quantized)
 {
-    const Config *c     = info->cfg;
-    unsigned      by_32 = 0, mask = 0, types[INPUT_COUNT] = { 0 };
+    const unsigned codes = ~0u << WT_FLOATS;
+    const Config  *c     = info->cfg;
+    unsigned       by_32 = 0, mask = 0, types[INPUT_COUNT] = { 0 };
     *quantized = false;
     for (int t = WT_FLOATS; t < WT_COUNT; t++)
         by_32 |= weight_type_by_32((WeightType)t) ? 1u << t : 0;
     for (int i = 0; i < info->count->n_parts; i++) {
         const CountPart *p = &info->count->part[i];
-        if (p->k == 0 || !(p->types & ~0u << WT_FLOATS))
+        if (p->k == 0 || !(p->types & codes))
             continue;
         mask |= ints_of_role(p->role, c->tied_embeddings);
         *quantized |= p->in_layer;
         if (p->in_layer)
-            types[tensor_row(p->role)->reads] |= p->types & ~0u << WT_FLOATS;
+            types[tensor_row(p->role)->reads] |= p->types & codes;
     }
     for (int i = 0; i < INPUT_COUNT; i++)
         if (types[i] && !(types[i] & ~by_32) && !input_is_delicate(c, c->n_layers / 2, (Input)i))

@@ -210,8 +210,8 @@ static const Option options[] = {
       "type of the matrices" },
     OPTION_KEEP(AT(keep), "", ", such as 'layers.*.w_down=q8'; the first match counts"),
     { "calibrate", 0, "TEXT", OPT_TEXT, AT(calibrate), 0, 0, NULL,
-      "a text file, such as the model is used for: the model runs it, and q8 and q4 round finer "
-      "where it reads larger values" },
+      "a file with text like that which the model is used for: the model runs it, and q8 and q4 "
+      "round finer where larger values multiply the weights" },
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     OPTION_THREADS(AT(o.threads), ""),

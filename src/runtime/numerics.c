@@ -151,16 +151,17 @@ static bool is_third(WeightType t, Integers ints)
 
 const char *numerics_version(Numerics n, const Model *m)
 {
+    const unsigned found = all_ints(n, m);
     /* which vectors have 16 bits beside 8 is the rule of version 3 */
-    bool third = has_wide(all_ints(n, m)) && has_narrow(all_ints(n, m));
+    bool third = (has_wide(found) && has_narrow(found))
+        || is_third(m->lm_head.type, input_ints(n, m, 0, INPUT_HEAD));
     for (int l = 0; l < m->cfg.n_layers; l++)
         for (int i = 0; i < ROLE_COUNT; i++) {
             const Mat *w = mat_at(m, l, i);
             third |= w && w->rows > 0
                 && is_third(w->type, input_ints(n, m, l, tensor_row((TensorRole)i)->reads));
         }
-    third |= is_third(m->lm_head.type, input_ints(n, m, 0, INPUT_HEAD));
-    return third ? "3" : all_ints(n, m) & 1u << INT8_BY_32 ? "2" : "1";
+    return third ? "3" : found & 1u << INT8_BY_32 ? "2" : "1";
 }
 
 unsigned numerics_ints(Numerics n, const Model *m)

@@ -19,7 +19,7 @@ enum {
 
 /* The structure of a row's superblock: a float scale for each run; or integer sub-scales, with or
  * without minima. q8 counts here if the activations have a scale for each run. */
-V_INLINE bool gguf_has_runs(WeightType t) { return weight_type_has_runs(t) || t == WT_Q8; }
+V_INLINE bool gguf_has_runs(WeightType t) { return weight_type_by_32(t); }
 /* codes of 8 bits, signed, as stored */
 V_INLINE bool gguf_is_bytes(WeightType t) { return weight_type_bits(t) == 8; }
 
@@ -69,6 +69,13 @@ V_INLINE int32_t i_fold_add(i512 a)
     return sum;
 }
 
+/* The planes of q = 255 * hi + lo (docs/numerics.md). */
+V_INLINE i512 plane_hi(i512 q) { return i_round_mul16(q, i_set32(257 << 16 | 257)); }
+V_INLINE i512 plane_lo(i512 q, i512 hi)
+{
+    return i_sub16(q, i_mul16(hi, i_set32(255 << 16 | 255)));
+}
+
 /* 64 q to 64 k of a token's rows. */
 V_INLINE void digits_of(Form f, char *x, const int16_t *q)
 {
@@ -78,11 +85,10 @@ V_INLINE void digits_of(Form f, char *x, const int16_t *q)
         return;
     }
     if (f == FORM_PLANES) {
-        i512 times = i_set32(257 << 16 | 257), base = i_set32(255 << 16 | 255);
-        i512 a_hi = i_round_mul16(a, times), b_hi = i_round_mul16(b, times);
+        i512 a_hi = plane_hi(a), b_hi = plane_hi(b);
         i_store(x, i_pack(a_hi, b_hi));
         x += form_bytes(f);
-        a = i_sub16(a, i_mul16(a_hi, base)), b = i_sub16(b, i_mul16(b_hi, base));
+        a = plane_lo(a, a_hi), b = plane_lo(b, b_hi);
     }
     i_store(x, i_pack(a, b));
 }
@@ -166,17 +172,14 @@ V_INLINE size_t slice_bytes(Form f, Starts starts, int turns)
          + (turns > 1 ? (size_t)turns * sizeof(float) : 0);
 }
 
-/* The high or the low half of 64 n integers. Loops of known length over two arrays that do not
- * overlap become vectors at -O2. */
-V_INLINE void half_of(int16_t *restrict to, const int16_t *restrict q, int n, int turn)
+/* The high or the low plane of 64 n integers. */
+V_INLINE void half_of(int16_t *to, const int16_t *q, int n, int turn)
 {
     for (; n > 0; n--, q += 64, to += 64)
-        if (turn == 0)
-            for (int i = 0; i < 64; i++)
-                to[i] = (int16_t)((257 * q[i] + 32768) >> 16);
-        else
-            for (int i = 0; i < 64; i++)
-                to[i] = (int16_t)(q[i] - 255 * ((257 * q[i] + 32768) >> 16));
+        UNROLL for (int i = 0; i < 64; i += 32) {
+            i512 v = i_load(q + i), hi = plane_hi(v);
+            i_store(to + i, turn == 0 ? hi : plane_lo(v, hi));
+        }
 }
 
 V_INLINE int runs_of(int k, int s)
