@@ -108,8 +108,7 @@ static void lookup(float *y, float d, const int8_t table[16], const uint8_t *b)
     }
 }
 
-static const int8_t nonlinear[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
-                                      1,    13,   25,  38,  53,  69,  89,  113 };
+static const int8_t nonlinear[16] = IQ4_VALUES;
 
 static void iq4_nl(float *y, const uint8_t *b) { lookup(y, read_f16(b), nonlinear, b + 2); }
 
@@ -267,15 +266,6 @@ static void iq4_xs(float *y, const uint8_t *b)
 
 /* ---- Twins ----------------------------------------------------------------------------------- */
 
-static void iq4_nl_as_q8_0(uint8_t *y, const uint8_t *b)
-{
-    memcpy(y, b, 2);
-    for (int i = 0; i < 16; i++) {
-        y[2 + i] = (uint8_t)nonlinear[b[2 + i] & 15];
-        y[2 + i + 16] = (uint8_t)nonlinear[b[2 + i] >> 4];
-    }
-}
-
 /* The codes of a block of q6_K, -32 .. 31, which subtracts 32 from what it stores. */
 static void put_q6_k_codes(uint8_t *y, const int8_t code[LARGE])
 {
@@ -326,7 +316,6 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
 static const struct {
     BlockType as; void (*turn)(uint8_t *y, const uint8_t *b);
 } twins[BLOCK_TYPES + 1] = {
-    [BLOCK_IQ4_NL] = { BLOCK_Q8_0, iq4_nl_as_q8_0 },
     [BLOCK_IQ3_S] = { BLOCK_Q6_K, iq3_s_as_q6_k },
 };
 

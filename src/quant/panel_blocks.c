@@ -130,6 +130,9 @@ static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBloc
     put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
+/* IQ4_NL has the blocks of Q4_0; only the meaning of a code differs. */
+#define put_iq4_nl put_q4_0
+
 /* A pair of f16 of each row, from byte `from` of its block. */
 static void put_pairs(void *part, int r, int block, const FourBlocks *b, size_t from)
 {
@@ -301,7 +304,7 @@ static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const FourBloc
 static void zero_block(WeightType t, uint8_t *b)
 {
     memset(b, 0, block_bytes(gguf_block(t)));
-    if (t == WT_Q4_0)
+    if (t == WT_Q4_0 || t == WT_IQ4_NL) /* none of IQ4_NL means 0; this one is 1 */
         memset(b + 2, 0x88, 16);
     if (t == WT_Q5_0)
         memset(b + 2, 0xff, 4);
@@ -349,7 +352,7 @@ static int nibble(const uint8_t *vectors, int r, int c)
 
 static int code_at(WeightType t, const uint8_t *codes, int r, int c)
 {
-    static const int8_t e2m1[16] = E2M1_TWICE(0);
+    static const int8_t e2m1[16] = E2M1_TWICE(0), iq4[16] = IQ4_VALUES;
     const uint8_t      *run;
     int            byte = r * ROW_STEP + c % 4;
     switch (t) {
@@ -357,6 +360,8 @@ static int code_at(WeightType t, const uint8_t *codes, int r, int c)
         return (int8_t)codes[c / 4 * VECTOR + byte];
     case WT_Q4_0:
         return nibble(codes, r, c) - 8;
+    case WT_IQ4_NL:
+        return iq4[nibble(codes, r, c)];
     case WT_MXFP4:
         return e2m1[nibble(codes, r, c)];
     case WT_Q2_K:

@@ -35,7 +35,7 @@ enum {
  *           of a group of 64 or 128 as that of each 32 in it
  *   bits    of an element or a code
  *   offset  what a code as multiplied is too large by
- *   most    the largest code as multiplied
+ *   most    the largest code as multiplied; 255: they are signed bytes
  *   ...     its parts: { suffix of the name, element, k of a step, what k is rounded up to, rank
  *           and dimensions of a step }
  *
@@ -66,6 +66,7 @@ enum {
       PART_PAIRS(SUPERBLOCK))                                                                      \
     X(Q6_K,  q6_k,  0,          16,        6,  32, 63,  { "", EL_U8, 16, 1, 2, { 3, 64 } },        \
       { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_SCALES(SUPERBLOCK))                       \
+    X(IQ4_NL, iq4_nl, HAS_RUNS, 32,        4,  0,  255, PART_NIBBLES(1), PART_SCALES(32))          \
     X(MXFP4, mxfp4, HAS_RUNS,   32,        4,  MXFP4_OFFSET, 2 * MXFP4_OFFSET,                     \
       PART_NIBBLES(1), { ".d", EL_U8, 32, 1, 1, { PANEL_ROWS } })
 #define GROUP_TYPES(X)                                                                             \
@@ -243,7 +244,7 @@ float superblock_scale(WeightType t, Panels p, int r);
 
 /* One superblock of one row. A code is what a scale is multiplied with:
  *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q5_0 -16 .. 15, q5_1 and q5_k 0 .. 31,
- *   q2_k 0 .. 3, q3_k -4 .. 3, q6_k -32 .. 31, mxfp4 -12 .. 12,
+ *   q2_k 0 .. 3, q3_k -4 .. 3, q6_k -32 .. 31, iq4_nl -127 .. 113, mxfp4 -12 .. 12,
  *   q4_z* -15 .. 15: what is stored less the zero point
  * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, those of q2_k (0 .. 15) and
  * sub-scales of q3_k (-32 .. 31) and q6_k (-128 .. 127) for 16. d: the scale, one for each 32 k if
@@ -261,7 +262,10 @@ typedef struct BlockRow {
         (o), (o) - 1, (o) - 2, (o) - 3, (o) - 4, (o) - 6, (o) - 8, (o) - 12            \
     }
 
-/* The factor of such a code if the scale byte is e: 2^(e - 128). */
+/* The values of the codes of IQ4_NL and IQ4_XS (ggml-common.h, kvalues_iq4nl). */
+#define IQ4_VALUES { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 }
+
+/* The factor of such a code of mxfp4 if the scale byte is e: 2^(e - 128). */
 static inline float mxfp4_scale(uint8_t e)
 {
     return f32_from(e < 2 ? UINT32_C(0x00200000) << e : (uint32_t)(e - 1) << 23);
@@ -310,8 +314,8 @@ size_t      block_bytes(BlockType t);      /* of one block            */
 void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements);
 
 /* A type whose blocks have as many elements and can hold everything that those of t hold, with the
- * same bits from blocks_to_f32: Q8_0 for IQ4_NL, Q6_K for IQ3_S; t itself if there is
- * none. For types that no kernel multiplies. */
+ * same bits from blocks_to_f32: Q6_K for IQ3_S; t itself if there is none. For types that no kernel
+ * multiplies. */
 BlockType block_twin(BlockType t);
 
 /* Convert n_elements (whole blocks) to blocks of block_twin(t), which must not be t. in and out

@@ -24,13 +24,13 @@ static inline int def_group(WeightType t)
 static inline bool def_has_runs(WeightType t)
 {
     return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q4_1 || t == WT_Q5_0 || t == WT_Q5_1
-        || t == WT_MXFP4 || def_group(t);
+        || t == WT_IQ4_NL || t == WT_MXFP4 || def_group(t);
 }
 static inline int def_block_k(WeightType t) { return def_has_runs(t) ? 32 : 256; }
 static inline int def_block_bytes(WeightType t)
 {
     return def_group(t)  ? 19 : t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20 : t == WT_Q5_0 ? 22
-        : t == WT_Q5_1   ? 24
+        : t == WT_Q5_1   ? 24 : t == WT_IQ4_NL ? 18
         : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176
         : t == WT_Q2_K   ? 84 : t == WT_Q3_K ? 110 : 210;
 }
@@ -84,6 +84,14 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
         for (int i = 0; i < 32; i++)
             o->code[i] = (i < 16 ? low[i] & 15 : low[i - 16] >> 4)
                 + (high[i / 8] >> i % 8 & 1) * 16 - (t == WT_Q5_0 ? 16 : 0);
+        return;
+    }
+    if (t == WT_IQ4_NL) { /* dequantize_row_iq4_nl, kvalues_iq4nl */
+        static const int values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+                                        1,    13,   25,  38,  53,  69,  89,  113 };
+        o->d = def_half(b), o->sub[0] = 1;
+        for (int i = 0; i < 32; i++)
+            o->code[i] = values[i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4];
         return;
     }
     if (t == WT_MXFP4) {

@@ -7,9 +7,9 @@
 #include "test.h"
 
 static const WeightType gguf_types[] = { WT_Q8_0, WT_Q4_0, WT_Q4_1, WT_Q5_0, WT_Q5_1, WT_Q2_K,
-                                          WT_Q3_K, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_MXFP4 };
+                                          WT_Q3_K, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_IQ4_NL, WT_MXFP4 };
 static const char *const gguf_names[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
-                                          "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4" };
+                                          "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "MXFP4" };
 enum { N_TYPES = sizeof gguf_types / sizeof *gguf_types, MAX_K = 512 };
 
 typedef struct Panel {

@@ -20,8 +20,8 @@ V_INLINE f32x16 gguf_scale(WeightType t, const unsigned char *scales, int i)
         : v_load_f16((const uint16_t *)(const void *)scales + i * LANES);
 }
 
-/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, as bytes. Those of q8 and q8_0 are
- * signed, the others start at 0. */
+/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, as bytes. Those of gguf_is_bytes
+ * are signed, the others start at 0. */
 V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low, i512 *high)
 {
     if (weight_type_bits(t) < 4) { /* two bits for codes 4 * j .. + 3 of 16 */
@@ -35,18 +35,18 @@ V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low
         }
         return;
     }
-    const unsigned char *at = gguf_is_bytes(t) ? run + 128 * i
-        : t == WT_Q6_K                         ? run + 192 * (i / 2) + 64 * (i % 2)
-                                               : run + 64 * i;
+    const unsigned char *at = weight_type_bits(t) == 8 ? run + 128 * i
+        : t == WT_Q6_K                                 ? run + 192 * (i / 2) + 64 * (i % 2)
+                                                       : run + 64 * i;
     i512 two = i_load(at);
-    if (gguf_is_bytes(t)) {
+    if (weight_type_bits(t) == 8) {
         *low = two, *high = i_load(at + 64);
         return;
     }
     *low = i_low_nibbles(two), *high = i_high_nibbles(two);
-    if (t == WT_MXFP4) {
-        static const int8_t codes[16] = E2M1_TWICE(MXFP4_OFFSET);
-        i512                table     = i_table(codes);
+    if (t == WT_MXFP4 || t == WT_IQ4_NL) {
+        static const int8_t e2m1[16] = E2M1_TWICE(MXFP4_OFFSET), iq4[16] = IQ4_VALUES;
+        i512                table    = i_table(t == WT_MXFP4 ? e2m1 : iq4);
         *low = i_lookup(table, *low), *high = i_lookup(table, *high);
     }
     if (weight_type_bits(t) == 5) {
@@ -157,8 +157,8 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
 
 /* ---- Unpacked: what a block of tokens multiplies --------------------------------------------- */
 
-/* Unpacks runs of one panel to vectors `stride` bytes apart: bytes as gguf_pair has them (q8 and
- * q8_0 with i_offset), or words, the even k of four, then the odd ones, which are the factors of a
+/* Unpacks runs of one panel to vectors `stride` bytes apart: bytes as gguf_pair has them (signed
+ * ones with i_offset), or words, the even k of four, then the odd ones, which are the factors of a
  * float scale. sub: its sub-scales. */
 V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *codes,
                           const i512 *sub, int n_p, int runs, size_t stride)

@@ -139,26 +139,30 @@ V_INLINE void gguf_pair_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, G
     gguf_dots(part, type, high, x + 8 * i + 4, row, n_p, n_t);
 }
 
-/* 32 k as words: of q8_0 from its panel, else unpacked. */
-V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], GgufSource from,
+/* 32 k as words: signed bytes from their panel, else unpacked. */
+V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, GgufSource from,
                              const unsigned char *codes, const char *x, size_t row, int n_p,
                              int n_t)
 {
     /* Unrolled by two it is slower; by sixteen gcc takes twice the time and a gigabyte. */
-    for (int at = 0; at < 16; at += 4)
+    for (int at = 0; at < 16; at += 4) {
+        i512 pair[2];
+        if (from == FROM_PANEL)
+            gguf_pair(type, codes, at / 4, &pair[0], &pair[1]);
         UNROLL for (int j = 0; j < 4; j++) {
             const int i = at + j;
             i512 w[LANES_PANELS];
             UNROLL for (int p = 0; p < n_p; p++)
                 w[p] = from == FROM_BLOCK ? i_load(codes + 64 * (i * n_p + p))
-                       : j % 2            ? i_odd(i_load(codes + 64 * (i / 2)))
-                                          : i_even(i_load(codes + 64 * (i / 2)));
+                       : j % 2            ? i_odd(pair[j / 2])
+                                          : i_even(pair[j / 2]);
             UNROLL for (int t = 0; t < n_t; t++) {
                 i512 xv = i_bcast(x + (size_t)t * row + 4 * i);
                 UNROLL for (int p = 0; p < n_p; p++)
                     part[p][t] = i_dot2(part[p][t], w[p], xv);
             }
         }
+    }
 }
 
 V_INLINE size_t gguf_source_bytes(WeightType type, GgufSource from, Form f, int n_p)
@@ -223,7 +227,7 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
         gguf_start(part, starts && !words ? start : NULL, zeros, n_p, n_t);
         gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
-            gguf_word_dots(part, from, codes, x, row, n_p, n_t);
+            gguf_word_dots(part, type, from, codes, x, row, n_p, n_t);
         else
             UNROLL for (int i = 0; i < 4; i++) {
                 if (words && i == pairs)
@@ -269,7 +273,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
     for (int run = 0; run < a->runs; run++) {
         gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
-            gguf_word_dots(acc, from, codes, x, row, n_p, n_t);
+            gguf_word_dots(acc, type, from, codes, x, row, n_p, n_t);
         else
             UNROLL for (int i = 0; i < 4; i++) {
                 if (i % pairs == 0)

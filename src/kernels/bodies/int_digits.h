@@ -20,8 +20,8 @@ enum {
 /* The structure of a row's superblock: a float scale for each run; or integer sub-scales, with or
  * without minima. q8 counts here if the activations have a scale for each run. */
 V_INLINE bool gguf_has_runs(WeightType t) { return weight_type_by_32(t); }
-/* codes of 8 bits, signed, as stored */
-V_INLINE bool gguf_is_bytes(WeightType t) { return weight_type_bits(t) == 8; }
+/* codes as multiplied are signed bytes */
+V_INLINE bool gguf_is_bytes(WeightType t) { return weight_type_most(t) == 255; }
 
 V_INLINE int    gguf_scales_part(WeightType t)
 {
@@ -246,7 +246,7 @@ V_INLINE const unsigned char *walk_to(const Walk *w, int part, int panel, int s)
 
 /* Do so many tokens use a line of codes that memory would wait for them? The hardware prefetchers
  * stay just ahead of a stream, however slow it is. */
-V_INLINE bool codes_wait(WeightType type, int n_t) { return n_t > (gguf_is_bytes(type) ? 2 : 1); }
+V_INLINE bool codes_wait(WeightType t, int n_t) { return n_t > (weight_type_bits(t) == 8 ? 2 : 1); }
 
 /* Prefetches a line of codes that a stream needs soon; w: its position, n_t: the tokens that use
  * it. For several tokens, and always for q8_0: into L2 early and into L1 just before use, which
