@@ -649,6 +649,8 @@ typedef struct tblock_quantize_options {
     const char        *calibrate; /* a text, or NULL: the model runs it, and q8 and q4 weigh the
                                      errors of a column by the mean square of what multiplies it  */
     size_t             calibrate_bytes; /* 0: up to a NUL */
+    bool               requantize; /* quantized matrices too become another quantized type; the
+                                      rows say what that loses                                    */
 } tblock_quantize_options;
 
 /* The result for one matrix. */
@@ -661,6 +663,8 @@ typedef struct tblock_quantize_row {
     double      error;           /* relative RMS error: sqrt(error2 / sum2)                       */
     double      error2, sum2;    /* sums of squares: of the differences; of the original weights */
     uint64_t    flushed;         /* weights that underflowed to 0 in the type                     */
+    uint64_t    from_bytes;      /* as stored in the source                                       */
+    bool        requantized;     /* from one quantized type to another: the error comes on top    */
 } tblock_quantize_row;
 
 typedef struct tblock_quantize_report {
@@ -673,10 +677,11 @@ typedef struct tblock_quantize_report {
 
 /* tblock_convert with a type, which also reports the quantization error of each matrix. Config and
  * tokenizer stay, and the metadata says what the file was made from. Memory does not grow with the
- * model. Without keep, the embedding and the head of a q4 model are q8. A q8 or q4 matrix stays as
- * it is or becomes a float type. report may be NULL. Fails with TBLOCK_USAGE (type, keep, a pattern
- * that matches nothing, output and input the same file) and TBLOCK_INPUT (a weight that is not
- * finite or too large for its type: tensor, row and column are named). */
+ * model. Without keep, the embedding and the head of a q4 model are q8. A quantized matrix stays
+ * as it is or becomes a float type, unless requantize is set. report may be NULL. Fails with
+ * TBLOCK_USAGE (type, keep, a pattern that matches nothing, output and input the same file) and
+ * TBLOCK_INPUT (a quantized matrix without requantize; a weight that is not finite or too large for
+ * its type: tensor, row and column are named). */
 TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path,
                                 const tblock_quantize_options *opt, tblock_quantize_report *report,
                                 tblock_error *err);

@@ -45,6 +45,7 @@ typedef struct Convert {
     const tblock_quantize_options *calibrate; /* the text is here; NULL: none          */
     char                 calibrated[65]; /* its sha256                               */
     bool                 tokenizer_only;
+    bool                 requantize;  /* what is quantized already, too              */
     bool                 measure;     /* tblock_quantize: how far weights are from what they
                                        * were; it refuses values that are not finite, and hashes
                                        * no files */
@@ -323,7 +324,8 @@ static bool plan(Convert *c, Error *err)
     if (c->tokenizer_only)
         return true;
     c->types = o->type
-        ? type_plan_new(&from->config, from, from->path, target, o->keep, o->n_keep, err)
+        ? type_plan_new(&from->config, c->requantize ? NULL : from, from->path, target, o->keep,
+                        o->n_keep, err)
         : stored_types(from, err);
     c->sum   = calloc((size_t)from->n, sizeof *c->sum);
     if (o->type && (weight_type_quantized(target) || o->n_keep || c->measure))
@@ -493,12 +495,15 @@ static bool make_rows(const Convert *c, tblock_quantize_report *out, Error *err)
         out->bytes    += tensor_spec_bytes(&s, c->types[i]);
         if (s.k == 0)
             continue;
-        tblock_quantize_row *row = &out->rows[out->n_rows++];
+        WeightType           have = c->in.stored.tensor[i].type, type = c->types[i];
+        tblock_quantize_row *row  = &out->rows[out->n_rows++];
         *row = (tblock_quantize_row){
             .part = s.part, .layer = s.layer,
-            .from = weight_type_name(c->in.stored.tensor[i].type),
-            .type = weight_type_name(c->types[i]),
-            .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, c->types[i]),
+            .from = weight_type_name(have), .type = weight_type_name(type),
+            .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, type),
+            .from_bytes = checked_bytes(&c->in.stored.tensor[i]),
+            .requantized = have != type && weight_type_quantized(have)
+                && weight_type_quantized(type),
             .flushed = r->flushed, .error2 = r->error2, .sum2 = r->sum2,
             .error = relative(r->error2, r->sum2),
         };
@@ -573,7 +578,7 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
                                        .go_on = q->go_on,
                                        .user = q->user };
     Convert c = { .opt = &options, .measure = true, .errors = report,
-                .calibrate = q->calibrate ? q : NULL };
+                  .requantize = q->requantize, .calibrate = q->calibrate ? q : NULL };
     HostEnv host;
     if (report)
         *report = (tblock_quantize_report){ 0 };

@@ -149,6 +149,29 @@ static bool print_report(const QuantizeArgs *a, const tblock_quantize_report *re
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
+/* What the second rounding loses, of the matrices that were quantized before. */
+static void note_requantized(const tblock_quantize_report *report)
+{
+    tblock_quantize_row sum = { 0 };
+    uint64_t            n   = 0;
+    for (size_t i = 0; i < report->n_rows; i++) {
+        const tblock_quantize_row *r = &report->rows[i];
+        if (!r->requantized)
+            continue;
+        n++;
+        sum.n_params   += r->n_params;
+        sum.bytes      += r->bytes;
+        sum.from_bytes += r->from_bytes;
+        sum.error2     += r->error2;
+        sum.sum2       += r->sum2;
+    }
+    if (n)
+        cli_note("requantized %" PRIu64 " matri%s: relative RMS error %.4f%% against the weights "
+                 "before; %.3f bits per weight before, %.3f now",
+                 n, n == 1 ? "x" : "ces", 100 * (sum.sum2 > 0 ? sqrt(sum.error2 / sum.sum2) : 0),
+                 8 * (double)sum.from_bytes / (double)sum.n_params, bits(&sum));
+}
+
 /* What the table does not show. */
 static void print_notes(const tblock_quantize_report *report)
 {
@@ -159,6 +182,7 @@ static void print_notes(const tblock_quantize_report *report)
         cli_note("%zu matri%s already quantized; the rounding error of that "
                                    "stays in the new values", n,
                  n == 1 ? "x was" : "ces were");
+    note_requantized(report);
     note_flushed(report->flushed);
 }
 
@@ -212,6 +236,8 @@ static const Option options[] = {
     { "calibrate", 0, "TEXT", OPT_TEXT, AT(calibrate), 0, 0, NULL,
       "a file with text like that which the model is used for: the model runs it, and q8 and q4 "
       "round finer where larger values multiply the weights" },
+    { "requantize", 0, NULL, OPT_FLAG, AT(o.requantize), 0, 0, NULL,
+      "quantize matrices that are quantized already, too, and say what this loses" },
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     OPTION_THREADS(AT(o.threads), ""),
@@ -230,7 +256,9 @@ const Command cmd_quantize = {
              { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4",
                "the embedding too; add --keep lm_head=q4 if the model has a separate head" },
              { "tblock quantize model-q4.bin -o model-f32.bin --type f32",
-               "the values of the quantized weights, as floats" }),
+               "the values of the quantized weights, as floats" },
+             { "tblock quantize model-q8.bin -o model-q4.bin --type q4 --requantize",
+               "worse than from the floats, and better than nothing where they are gone" }),
     .args_size = sizeof(QuantizeArgs), .run = quantize, .check = quantize_check,
     .opens = OPENS_FILES, .reads = { "calibrate" }, .writes = { "output" },
 };

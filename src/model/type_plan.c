@@ -52,8 +52,9 @@ static bool check_source(const TensorSpec *s, const StoredModel *from, WeightTyp
     if (!weight_type_quantized(have) || !weight_type_quantized(type) || have == type)
         return true;
     return fail(err, INPUT, "%s: tensor %s: expected floats to convert to %s, found %s: quantizing "
-                            "again would lose precision twice", from->path,
-                s->name, weight_type_name(type), weight_type_name(have));
+                            "again would lose precision twice; tblock quantize --requantize does "
+                            "it and says what is lost", from->path, s->name, weight_type_name(type),
+                weight_type_name(have));
 }
 
 static bool parse_all(Keep *keep, const char *const *texts, size_t n_keep, Error *err)

@@ -16,6 +16,7 @@ tblock info mixed.bin --check | grep -E 'weights|bits|quantized|padding'
 try_status quantize q4.bin back.bin --type f32
 try quantize q4.bin q4.bin --type f32
 try quantize q4.bin q8.bin --type q8
+try quantize q4.bin q48.bin --type q8 --requantize 2>&1 | grep -v layers | sed 's/[0-9.]*%/N%/g'
 try quantize model.bin q8.bin --type q8 --keep 'layers.9.*=q4'
 try quantize model.bin q8.bin --type q8 --keep embed
 try quantize model.bin q8.bin --type q3
