@@ -257,9 +257,8 @@ void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
     out->made_bytes =
         m->weights.owned_bytes + late_weights_packed(m->weights.late)
         + (m->weights.pages ? weight_pages_copied(m->weights.pages) : 0);
-    double available;
-    out->left_bytes      = late_weights_left(m->weights.late, &available);
-    out->memory_bytes    = (size_t)available;
+    out->left_bytes      = late_weights_left(m->weights.late);
+    out->memory_bytes    = (size_t)m->weights.available;
     out->bos             = c->bos;
     out->n_eos           = c->n_eos;
     out->eos             = c->eos;

@@ -1,8 +1,8 @@
 /* base/memory.c: arrays that grow, and how much memory the machine has. */
 #include "base/memory.h"
 
-#include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,53 +33,60 @@ bool memory_fits(double n_bytes, const char *what, Error *err)
                 n_bytes / 1e9, have / 1e9);
 }
 
-/* The number after a key in a file of lines, or in a file of one number; -1: none ("max"). */
-static double number_in(const char *folder, const char *name, const char *format)
+/* The number after a key at the start of a line; key "": of the first line. -1: none ("max"), or
+ * more than any memory. */
+static double number_in(const char *text, const char *key)
 {
-    char     path[PATH_MAX + 64], line[256];
-    uint64_t x     = 0;
-    bool     found = false;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = file_of_system(path);
-    while (f && !found && fgets(line, sizeof line, f))
-        found = sscanf(line, format, &x) == 1;
-    if (f)
-        fclose(f);
-    return found ? (double)x : -1;
+    size_t n = strlen(key);
+    while (text && strncmp(text, key, n) != 0)
+        text = (text = strchr(text, '\n')) ? text + 1 : NULL;
+    text = text ? text + n + strspn(text + n, " ") : "";
+    double x = *text >= '0' && *text <= '9' ? strtod(text, NULL) : -1;
+    return x < 0x1p64 ? x : -1;
 }
 
-/* Lowers *left to what a group of processes may still take: the cached files that count for it are
- * dropped when it asks for more. */
-static void lower_left(double *left, double limit, double used, double active, double inactive)
+enum { SMALL_FILE = 8192 };
+
+static bool read_in(const char *folder, const char *name, char text[SMALL_FILE])
 {
-    if (limit < 0 || used < 0)
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return file_of_system_text(path, text, SMALL_FILE);
+}
+
+/* Lowers *left to what a group of processes may still take: the cached files that count for it,
+ * which memory.stat has under two keys, are dropped when it asks for more. */
+static void lower_left(double *left, const char *folder, const char *limit_name,
+                       const char *used_name, const char *active, const char *inactive)
+{
+    char   text[SMALL_FILE];
+    double limit = read_in(folder, limit_name, text) ? number_in(text, "") : -1,
+           used  = limit >= 0 && read_in(folder, used_name, text) ? number_in(text, "") : -1;
+    if (used < 0)
         return;
-    double rest = limit - used + (active > 0 ? active : 0) + (inactive > 0 ? inactive : 0);
+    if (read_in(folder, "memory.stat", text))
+        used -= fmax(number_in(text, active), 0) + fmax(number_in(text, inactive), 0);
+    double rest = limit - fmax(used, 0);
     *left       = rest < *left ? (rest < 1 ? 1 : rest) : *left;
 }
 
 static void lower_by_v2(void *left, const char *folder)
 {
-    lower_left(left, number_in(folder, "memory.max", "%" SCNu64),
-               number_in(folder, "memory.current", "%" SCNu64),
-               number_in(folder, "memory.stat", "active_file %" SCNu64),
-               number_in(folder, "memory.stat", "inactive_file %" SCNu64));
+    lower_left(left, folder, "memory.max", "memory.current", "active_file ", "inactive_file ");
 }
 
 static void lower_by_v1(void *left, const char *folder)
 {
-    lower_left(left, number_in(folder, "memory.limit_in_bytes", "%" SCNu64),
-               number_in(folder, "memory.usage_in_bytes", "%" SCNu64),
-               number_in(folder, "memory.stat", "total_active_file %" SCNu64),
-               number_in(folder, "memory.stat", "total_inactive_file %" SCNu64));
+    lower_left(left, folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+               "total_active_file ", "total_inactive_file ");
 }
 
 double memory_available(const char *root)
 {
-    char          path[PATH_MAX];
+    char          text[SMALL_FILE], path[PATH_MAX];
     struct rlimit space;
     snprintf(path, sizeof path, "%s/proc", root);
-    double left = number_in(path, "meminfo", "MemAvailable: %" SCNu64) * 1024;
+    double left = read_in(path, "meminfo", text) ? number_in(text, "MemAvailable:") * 1024 : 0;
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
         return 0; /* such a limit asks us to stay small */
     if (left <= 0)

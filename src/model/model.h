@@ -113,6 +113,7 @@ typedef struct Model {
     int          n_owned;
     size_t       cap_owned;
     size_t       owned_bytes;    /* of both, except what is packed later */
+    double       available;      /* memory_available once that was made; 0: not known */
     struct LateWeights *late;    /* matrices of the region that are packed later; NULL: none */
     struct WeightPages *pages;   /* matrices in a mapped file; NULL: none, or they stay there */
 } Model;
@@ -204,10 +205,10 @@ bool   late_weights_due(LateWeights *w, bool now);              /* w may be NULL
  * machine leave enough memory? That is measured when a model is bound. */
 bool   late_weights_optional(const LateWeights *w);             /* NULL: false */
 bool   late_weights_roomy(const LateWeights *w);
-void   late_weights_measure(LateWeights *w, int n);             /* NULL: does nothing */
+void   late_weights_measure(LateWeights *w, int n, double available); /* NULL: does nothing */
 /* The bytes of panels that are never packed, because they do not fit into the memory available
  * then: every pass packs what it multiplies. 0: all are packed in time. */
-size_t late_weights_left(const LateWeights *w, double *available);
+size_t late_weights_left(const LateWeights *w);                 /* NULL: 0 */
 /* Every member of the team calls it, with late_weights_room bytes of its own, 64-byte aligned. The
  * process drops the file's pages. */
 void   late_weights_pack(LateWeights *w, Team team, void *scratch);

@@ -74,7 +74,7 @@ void weight_pages_find(Model *m, const FileMap *map)
         weight_pages_free(p);
         return;
     }
-    p->roomy = (double)p->n * HUGE_PAGE < 0.75 * memory_available("");
+    p->roomy = (double)p->n * HUGE_PAGE < 0.75 * m->available;
     atomic_init(&p->collapses, true);
     m->pages = p;
 }

@@ -140,11 +140,13 @@ static size_t made_bytes(const ModelBinder *b, size_t *now)
 static bool memory_for(const ModelBinder *b, size_t now)
 {
     double need = (double)now * (b->m->ranks ? b->m->ranks->local : 1),
-           have = now >= HUGE_PAGE ? memory_available("") : 0;
-    return have <= 0 || need <= have
-        || fail(b->err, SYSTEM, "%s: out of memory: weights that are not used as they are in the "
-                                "file take %.0f MB, but %.0f MB are available", b->c->path,
-                need / (1 << 20), have / (1 << 20));
+           have = memory_available("");
+    if (have > 0 && now >= HUGE_PAGE && need > have)
+        return fail(b->err, SYSTEM, "%s: out of memory: weights that are not used as they are in "
+                                    "the file take %.0f MB, but %.0f MB are available", b->c->path,
+                    need / (1 << 20), have / (1 << 20));
+    b->m->available = have > need ? have - need : have > 0;
+    return true;
 }
 
 static bool make_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, Fate fate,
@@ -277,7 +279,7 @@ static bool bind_all(ModelBinder *b)
     }
     if (!bind_plain_norms(b))
         return false;
-    late_weights_measure(m->late, m->ranks ? m->ranks->local : 1);
+    late_weights_measure(m->late, m->ranks ? m->ranks->local : 1, m->available);
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
         m->lm_head = (Mat){ .type = m->embed.type,

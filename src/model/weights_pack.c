@@ -32,7 +32,6 @@ struct LateWeights {
     size_t        room;          /* of scratch for a thread */
     size_t        copies;        /* bytes of those that are panels in the file */
     size_t        rows;          /* bytes of panels of the others */
-    double        available;     /* bytes of memory when they were bound; 0: not known */
     bool          roomy;         /* the machine has enough memory for the copies */
     bool          fits;          /* and for the others */
     int           n;
@@ -192,20 +191,15 @@ size_t late_weights_packed(const LateWeights *w)
     return w ? atomic_load_explicit(&w->packed, memory_order_relaxed) : 0;
 }
 
-void late_weights_measure(LateWeights *w, int n)
+void late_weights_measure(LateWeights *w, int n, double available)
 {
     if (!w)
         return;
-    w->available = memory_available("");
-    w->roomy     = (double)w->copies * n < 0.75 * w->available;
-    w->fits      = w->available <= 0 || (double)w->rows * n < 0.9 * w->available;
+    w->roomy = (double)w->copies * n < 0.75 * available;
+    w->fits  = available <= 0 || (double)w->rows * n < 0.9 * available;
 }
 
-size_t late_weights_left(const LateWeights *w, double *available)
-{
-    *available = w ? w->available : 0;
-    return w && !w->fits ? w->rows : 0;
-}
+size_t late_weights_left(const LateWeights *w) { return w && !w->fits ? w->rows : 0; }
 
 bool late_weights_optional(const LateWeights *w) { return w && w->copies > 0; }
 bool late_weights_roomy(const LateWeights *w) { return w->roomy; }

@@ -415,6 +415,21 @@ static void memory_is_what_groups_leave(void)
     put_file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "100000\n");
     put_file("/sys/fs/cgroup/memory/memory.stat", "active_file 7\ntotal_active_file 20000\n");
     MEMORY(420000, "version 1");
+    put_file("/proc/self/cgroup", "0::/d\n");
+    put_file("/sys/fs/cgroup/memory.max", "max\n");
+    put_file("/sys/fs/cgroup/d/memory.current", "5000\n");
+    const char *const nonsense[] = { "", "\n", "much\n", "-7\n", "99999999999999999999\n",
+                                     "nan\n" };
+    for (int i = 0; i < (int)(sizeof nonsense / sizeof *nonsense); i++) {
+        put_file("/sys/fs/cgroup/d/memory.max", nonsense[i]);
+        MEMORY(1024000, "a limit of nonsense");
+    }
+    put_file("/sys/fs/cgroup/d/memory.max", "6000\n");
+    put_file("/sys/fs/cgroup/d/memory.current", "some\n");
+    MEMORY(1024000, "use of nonsense");
+    put_file("/sys/fs/cgroup/d/memory.current", "5000\n");
+    put_file("/sys/fs/cgroup/d/memory.stat", "inactive_file all\nactive_file 77777\nactive_file");
+    MEMORY(6000, "more cached than used");
     remove_root();
 }
 
