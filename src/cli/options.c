@@ -128,8 +128,8 @@ static const char *nearest_choice(const char *choices, const char *value, char *
 
 /* Types that people try with --type although no command makes them. */
 #define GGUF_TYPES                                                                                 \
-    "q8_0|q4_0|q4_1|q5_0|q5_1|q2_k|q3_k|q4_k|q5_k|q6_k|iq4_nl|q4_k_m|q4_k_s|q5_k_m|q5_k_s|"        \
-    "mxfp4"
+    "q8_0|q4_0|q4_1|q5_0|q5_1|q2_k|q3_k|q4_k|q5_k|q6_k|iq4_nl|iq4_xs|mxfp4|"         \
+    "q4_k_m|q4_k_s|q5_k_m|q5_k_s"
 
 /* Fails unless value is one of the choices. name ("--isa") is for the message. */
 static bool check_choice(const char *name, const char *choices, const char *value,

@@ -16,6 +16,8 @@ enum {
     VECTOR   = 64,
     /* k of a run: the sub-block of q4_k, the block of q8_0. */
     RUN      = 32,
+    /* Bytes of the sub-scales of a superblock. */
+    IQ4_XS_SUBS = 96,
     MASK6    = 63
 };
 
@@ -115,18 +117,18 @@ static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const FourBloc
 }
 
 /* 16 bytes: k 0..15 in the low nibbles, 16..31 in the high ones. A run has n vectors of codes. */
-static void put_nibbles(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b, size_t n)
+static void put_nibbles(void *const to[MAX_PARTS], int r, int run, const RowWords *w, size_t n)
 {
-    uint8_t *out = (uint8_t *)to[0] + (size_t)block * n * VECTOR + r * ROW_STEP;
+    uint8_t *out = (uint8_t *)to[0] + (size_t)run * n * VECTOR + r * ROW_STEP;
     for (int i = 0; i < 2; i++) {
-        store(out + i * VECTOR, join_nibbles(b->w + 2 * i, 0));
-        store(out + (2 + i) * VECTOR, join_nibbles(b->w + 2 * i, 4));
+        store(out + i * VECTOR, join_nibbles(w + 2 * i, 0));
+        store(out + (2 + i) * VECTOR, join_nibbles(w + 2 * i, 4));
     }
 }
 
 static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    put_nibbles(to, r, block, b, 4);
+    put_nibbles(to, r, block, b->w, 4);
     put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
@@ -142,7 +144,7 @@ static void put_pairs(void *part, int r, int block, const FourBlocks *b, size_t 
 
 static void put_q4_1(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    put_nibbles(to, r, block, b, 4);
+    put_nibbles(to, r, block, b->w, 4);
     put_pairs(to[1], r, block, b, 0);
 }
 
@@ -155,7 +157,7 @@ static void put_fives(void *const to[MAX_PARTS], int r, int block, const FourBlo
         RowWords four = bits >> 4 * i & 15;
         v |= ((four & 1) | (four & 2) << 7 | (four & 4) << 14 | (four & 8) << 21) << i;
     }
-    put_nibbles(to, r, block, b, 5);
+    put_nibbles(to, r, block, b->w, 5);
     store((uint8_t *)to[0] + ((size_t)block * 5 + 4) * VECTOR + r * ROW_STEP, v);
 }
 
@@ -173,7 +175,7 @@ static void put_q5_1(void *const to[MAX_PARTS], int r, int block, const FourBloc
 
 static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    put_nibbles(to, r, block, b, 4);
+    put_nibbles(to, r, block, b->w, 4);
     for (int i = 0; i < WORDS_ROWS; i++)
         ((uint8_t *)to[1])[(size_t)block * PANEL_ROWS + (size_t)(r + i)] = b->row[i][0];
 }
@@ -190,7 +192,7 @@ static void put_group(void *const to[MAX_PARTS], int r, int group, const FourBlo
 #define PUT_GROUP(ID, name, has, sub, ...)                                                         \
     static void put_##name(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)       \
     {                                                                                              \
-        put_nibbles(to, r, block, b, 4);                                                           \
+        put_nibbles(to, r, block, b->w, 4);                                                        \
         put_group(to, r, block / ((sub) / RUN), b);                                                \
     }
 GROUP_TYPES(PUT_GROUP)
@@ -212,6 +214,27 @@ static void put_scales(void *const to[MAX_PARTS], int r, int block, const FourBl
                       mid & 0x3f3f3f3fu, (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u) };
     put_sixes((uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP, v);
     put_pairs(to[2], r, block, b, 0);
+}
+
+/* d, then 16 bits, the upper two of each sub-scale, and 4 bytes, their lower nibbles; 128 of codes.
+ * In a panel, byte j of the nibbles and nibble j of the 16 bits are of sub-scales j and 4 + j. */
+static void put_iq4_xs(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    uint8_t *sub = (uint8_t *)to[1] + (size_t)block * IQ4_XS_SUBS;
+    RowWords pairs = word_at(b, 4), v = { 0 }; /* byte i: of sub-scales 2 * i and 2 * i + 1 */
+    for (uint32_t j = 0; j < 8; j++)
+        v |= (pairs >> 4 * j & 15) << (j % 4 * 8 + j / 4 * 4);
+    store(sub + r * ROW_STEP, v);
+    for (int i = 0; i < WORDS_ROWS; i++) {
+        unsigned from = b->row[i][2] | (unsigned)b->row[i][3] << 8, high = 0;
+        for (int j = 0; j < 8; j++)
+            high |= (from >> 2 * j & 3) << (j % 4 * 4 + j / 4 * 2);
+        sub[VECTOR + 2 * (r + i)]     = (uint8_t)high;
+        sub[VECTOR + 2 * (r + i) + 1] = (uint8_t)(high >> 8);
+    }
+    for (int i = 0; i < SUPERBLOCK / RUN; i++)
+        put_nibbles(to, r, block * (SUPERBLOCK / RUN) + i, b->w + 4 * i, 4);
+    put_halves(to[2], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
 /* The nibbles of two runs that share 32 bytes; the first is in the low ones. `apart`: bytes from a
@@ -306,6 +329,8 @@ static void zero_block(WeightType t, uint8_t *b)
     memset(b, 0, block_bytes(gguf_block(t)));
     if (t == WT_Q4_0 || t == WT_IQ4_NL) /* none of IQ4_NL means 0; this one is 1 */
         memset(b + 2, 0x88, 16);
+    if (t == WT_IQ4_XS) /* of sub-scales 32 means 0 */
+        memset(b + 2, 0xaa, 2), memset(b + 8, 0x88, 128);
     if (t == WT_Q5_0)
         memset(b + 2, 0xff, 4);
     if (t == WT_Q6_K)
@@ -324,10 +349,10 @@ void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows
 {
     size_t each = block_elements(gguf_block(t)), bytes = block_bytes(gguf_block(t));
     assert(n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1 && (size_t)k % each == 0);
-    /* What is gathered: a run's codes, which its scales precede, or as much of the block as has
-     * whole vectors. */
+    /* What is gathered: a run's codes, which its scales precede, as those of IQ4_XS do; or as much
+     * of the block as has whole vectors. */
     int        words = weight_type_has_runs(t) ? weight_type_bits(t) / 4 * 4 : (int)bytes / 16 * 4;
-    size_t     from  = weight_type_has_runs(t) ? bytes - 4 * (size_t)words : 0;
+    size_t     from  = weight_type_has_runs(t) || t == WT_IQ4_XS ? bytes - 4 * (size_t)words : 0;
     uint8_t    zero[256];
     FourBlocks four;
     zero_block(t, zero);
@@ -361,6 +386,7 @@ static int code_at(WeightType t, const uint8_t *codes, int r, int c)
     case WT_Q4_0:
         return nibble(codes, r, c) - 8;
     case WT_IQ4_NL:
+    case WT_IQ4_XS:
         return iq4[nibble(codes, r, c)];
     case WT_MXFP4:
         return e2m1[nibble(codes, r, c)];
@@ -396,6 +422,15 @@ static void sixes_of(int8_t six[16], const uint8_t *s, int r)
     }
 }
 
+/* Row r of the sub-scales of IQ4_XS (put_iq4_xs). */
+static void iq4_xs_subs(int8_t v[8], const uint8_t *s, int r)
+{
+    const uint8_t *low = s + r * ROW_STEP, *high = s + VECTOR + 2 * r;
+    for (int j = 0; j < 8; j++)
+        v[j] = (int8_t)((low[j % 4] >> j / 4 * 4 & 15)
+                        | (high[j % 4 / 2] >> (j % 2 * 4 + j / 4 * 2) & 3) << 4);
+}
+
 /* Sub-scales and minima of a K-quant. */
 static void subs_of(WeightType t, BlockRow *out, const uint8_t *s, int r)
 {
@@ -403,6 +438,8 @@ static void subs_of(WeightType t, BlockRow *out, const uint8_t *s, int r)
     if (t == WT_Q2_K || t == WT_Q6_K)
         for (int i = 0; i < 16; i++)
             v[i] = (int8_t)s[i / 4 * VECTOR + r * ROW_STEP + i % 4];
+    else if (t == WT_IQ4_XS)
+        iq4_xs_subs(v, s, r);
     else
         sixes_of(v, s, r);
     for (int i = 0; i < SUPERBLOCK / weight_type_sub(t); i++)
@@ -411,7 +448,7 @@ static void subs_of(WeightType t, BlockRow *out, const uint8_t *s, int r)
         else if (weight_type_has_minima(t))
             out->sub[i] = v[i], out->min[i] = v[8 + i];
         else
-            out->sub[i] = (int8_t)(v[i] - (t == WT_Q3_K ? 32 : 0));
+            out->sub[i] = (int8_t)(v[i] - (t == WT_Q3_K || t == WT_IQ4_XS ? 32 : 0));
 }
 
 void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)

@@ -67,6 +67,8 @@ enum {
     X(Q6_K,  q6_k,  0,          16,        6,  32, 63,  { "", EL_U8, 16, 1, 2, { 3, 64 } },        \
       { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_SCALES(SUPERBLOCK))                       \
     X(IQ4_NL, iq4_nl, HAS_RUNS, 32,        4,  0,  255, PART_NIBBLES(1), PART_SCALES(32))          \
+    X(IQ4_XS, iq4_xs, 0,        32,        4,  0,  255, PART_NIBBLES(1),                           \
+      { ".s", EL_U8, SUPERBLOCK, 1, 1, { 96 } }, PART_SCALES(SUPERBLOCK))                          \
     X(MXFP4, mxfp4, HAS_RUNS,   32,        4,  MXFP4_OFFSET, 2 * MXFP4_OFFSET,                     \
       PART_NIBBLES(1), { ".d", EL_U8, 32, 1, 1, { PANEL_ROWS } })
 #define GROUP_TYPES(X)                                                                             \
@@ -244,12 +246,12 @@ float superblock_scale(WeightType t, Panels p, int r);
 
 /* One superblock of one row. A code is what a scale is multiplied with:
  *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q5_0 -16 .. 15, q5_1 and q5_k 0 .. 31,
- *   q2_k 0 .. 3, q3_k -4 .. 3, q6_k -32 .. 31, iq4_nl -127 .. 113, mxfp4 -12 .. 12,
+ *   q2_k 0 .. 3, q3_k -4 .. 3, q6_k -32 .. 31, iq4_* -127 .. 113, mxfp4 -12 .. 12,
  *   q4_z* -15 .. 15: what is stored less the zero point
- * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, those of q2_k (0 .. 15) and
- * sub-scales of q3_k (-32 .. 31) and q6_k (-128 .. 127) for 16. d: the scale, one for each 32 k if
- * the type has runs, else only d[0]. m: what q4_1 and q5_1 add to each 32 k. dmin: the scale of the
- * minima. What a type does not have is 0. */
+ * Sub-scales and minima of q4_k and q5_k (0 .. 63) and sub-scales of iq4_xs (-32 .. 31) are for
+ * 32 k each, those of q2_k (0 .. 15) and sub-scales of q3_k (-32 .. 31) and q6_k (-128 .. 127)
+ * for 16. d: the scale, one for each 32 k if the type has runs, else only d[0]. m: what q4_1 and
+ * q5_1 add to each 32 k. dmin: the scale of the minima. What a type does not have is 0. */
 typedef struct BlockRow {
     int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 16];
     float  d[SUPERBLOCK / 32], m[SUPERBLOCK / 32], dmin;

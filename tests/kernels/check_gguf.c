@@ -46,8 +46,9 @@ static void fill_block(WeightType t, uint8_t *b, Pattern pattern)
         b[2 + i] = pattern == MOST || below(2) ? 0x80 : 0x7f;
     for (int i = 0; extreme && i < 20 && t == WT_Q5_0; i++)
         b[2 + i] = pattern == MOST ? 0 : b[2 + i]; /* code -16 */
-    for (int i = 0; extreme && i < 16 && t == WT_IQ4_NL; i++)
-        b[2 + i] = pattern == MOST ? 0 : b[2 + i]; /* code -127 */
+    if (t == WT_IQ4_NL || t == WT_IQ4_XS)
+        for (int i = 2; pattern == MOST && i < def_block_bytes(t); i++)
+            b[i] = 0; /* code -127, scale -32 */
     for (int i = 0; extreme && i < 192 && t == WT_Q6_K; i++)
         b[i] = pattern == MOST ? 0 : b[i]; /* code -32 */
     for (int i = 0; extreme && i < 108 && t == WT_Q3_K; i++)

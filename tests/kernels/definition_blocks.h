@@ -32,7 +32,7 @@ static inline int def_block_bytes(WeightType t)
     return def_group(t)  ? 19 : t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20 : t == WT_Q5_0 ? 22
         : t == WT_Q5_1   ? 24 : t == WT_IQ4_NL ? 18
         : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176
-        : t == WT_Q2_K   ? 84 : t == WT_Q3_K ? 110 : 210;
+        : t == WT_IQ4_XS ? 136 : t == WT_Q2_K ? 84 : t == WT_Q3_K ? 110 : 210;
 }
 
 static inline float def_half(const uint8_t *p) { return f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
@@ -86,12 +86,17 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
                 + (high[i / 8] >> i % 8 & 1) * 16 - (t == WT_Q5_0 ? 16 : 0);
         return;
     }
-    if (t == WT_IQ4_NL) { /* dequantize_row_iq4_nl, kvalues_iq4nl */
+    if (t == WT_IQ4_NL || t == WT_IQ4_XS) { /* dequantize_row_iq4_nl, _xs; kvalues_iq4nl */
         static const int values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                         1,    13,   25,  38,  53,  69,  89,  113 };
+        const uint8_t *q = b + (t == WT_IQ4_NL ? 2 : 8);
         o->d = def_half(b), o->sub[0] = 1;
-        for (int i = 0; i < 32; i++)
-            o->code[i] = values[i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4];
+        for (int s = 0; t == WT_IQ4_XS && s < 8; s++)
+            o->sub[s] = ((b[4 + s / 2] >> 4 * (s % 2) & 0xf)
+                         | ((b[2] | b[3] << 8) >> 2 * s & 3) << 4) - 32;
+        for (int i = 0; i < o->n; i++)
+            o->code[i] = values[i % 32 < 16 ? q[i / 32 * 16 + i % 32] & 0xf
+                                            : q[i / 32 * 16 + i % 32 - 16] >> 4];
         return;
     }
     if (t == WT_MXFP4) {
@@ -157,7 +162,7 @@ static inline float def_block_value(WeightType t, const DefBlock *b, int i)
         return b->d * (float)b->code[i];
     float v = b->d * (float)b->sub[s];
     v       = v * (float)b->code[i];
-    return t == WT_Q6_K || t == WT_Q3_K ? v : v - b->dmin * (float)b->min[s];
+    return t == WT_Q6_K || t == WT_Q3_K || t == WT_IQ4_XS ? v : v - b->dmin * (float)b->min[s];
 }
 
 /* One step of a row's sum: a block times its integers q, whose scale is dx. */

@@ -7,9 +7,11 @@
 #include "test.h"
 
 static const WeightType gguf_types[] = { WT_Q8_0, WT_Q4_0, WT_Q4_1, WT_Q5_0, WT_Q5_1, WT_Q2_K,
-                                          WT_Q3_K, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_IQ4_NL, WT_MXFP4 };
+                                          WT_Q3_K, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_IQ4_NL, WT_IQ4_XS,
+                                          WT_MXFP4 };
 static const char *const gguf_names[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
-                                          "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "MXFP4" };
+                                          "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS",
+                                          "MXFP4" };
 enum { N_TYPES = sizeof gguf_types / sizeof *gguf_types, MAX_K = 512 };
 
 typedef struct Panel {
@@ -149,6 +151,11 @@ static void parts_have_the_stored_shapes(void)
         { WT_Q6_K, 0, "", EL_U8, 4, { 3, 32, 3, 64 }, 6144 },
           { WT_Q6_K, 1, ".s", EL_I8, 4, { 3, 8, 16, 4 }, 512 },
         { WT_Q6_K, 2, ".d", EL_F16, 3, { 3, 2, 16 }, 64 },
+        { WT_IQ4_NL, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
+         { WT_IQ4_NL, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
+        { WT_IQ4_XS, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
+         { WT_IQ4_XS, 1, ".s", EL_U8, 3, { 3, 2, 96 }, 192 },
+        { WT_IQ4_XS, 2, ".d", EL_F16, 3, { 3, 2, 16 }, 64 },
         { WT_MXFP4, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
          { WT_MXFP4, 1, ".d", EL_U8, 3, { 3, 16, 16 }, 256 },
         { WT_Q4_Z32, 1, ".z", EL_U8, 3, { 3, 16, 16 }, 256 },

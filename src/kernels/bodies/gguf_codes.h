@@ -44,7 +44,7 @@ V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low
         return;
     }
     *low = i_low_nibbles(two), *high = i_high_nibbles(two);
-    if (t == WT_MXFP4 || t == WT_IQ4_NL) {
+    if (t == WT_MXFP4 || gguf_is_bytes(t)) {
         static const int8_t e2m1[16] = E2M1_TWICE(MXFP4_OFFSET), iq4[16] = IQ4_VALUES;
         i512                table    = i_table(t == WT_MXFP4 ? e2m1 : iq4);
         *low = i_lookup(table, *low), *high = i_lookup(table, *high);
@@ -79,10 +79,28 @@ V_INLINE i512 gguf_signed_six(i512 x)
                 i_or(i_shift32(sign, 1), i_shift32(sign, 2)));
 }
 
+/* The 8 sub-scales of iq4_xs, plus 32: their lower nibbles, then a pair of upper bits of each. */
+V_INLINE void gguf_iq4_subs(i512 v[2], const unsigned char *s)
+{
+    int32_t high[LANES];
+    UNROLL for (int r = 0; r < LANES; r++)
+        high[r] = s[64 + 2 * r] | s[65 + 2 * r] << 8;
+    i512 low = i_load(s), x = i_load(high); /* nibble j to byte j */
+    x    = i_and(i_or(x, i_shift32(x, 8)), i_set32(0x00ff00ff));
+    x    = i_and(i_or(x, i_shift32(x, 4)), i_set32(0x0f0f0f0f));
+    v[0] = gguf_upper(i_low_nibbles(low), x, 4, 48);
+    v[1] = gguf_upper(i_high_nibbles(low), x, 2, 48);
+}
+
 /* The integers of a superblock, four of a row in each vector: 8 * gguf_run_subs sub-scales, then as
  * many minima if the type has them. */
 V_INLINE void gguf_subs(i512 v[8], WeightType t, const unsigned char *s)
 {
+    if (t == WT_IQ4_XS) {
+        gguf_iq4_subs(v, s);
+        v[0] = gguf_signed_six(v[0]), v[1] = gguf_signed_six(v[1]);
+        return;
+    }
     if (t != WT_Q2_K && t != WT_Q6_K)
         gguf_sixes(v, s);
     UNROLL for (int i = 0; i < 4; i++) {

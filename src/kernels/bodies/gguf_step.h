@@ -139,10 +139,11 @@ V_INLINE void gguf_pair_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, G
     gguf_dots(part, type, high, x + 8 * i + 4, row, n_p, n_t);
 }
 
-/* 32 k as words: signed bytes from their panel, else unpacked. */
+/* 32 k as words: signed bytes from their panel, times sub-scales if sub is not NULL; else
+ * unpacked. */
 V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, GgufSource from,
-                             const unsigned char *codes, const char *x, size_t row, int n_p,
-                             int n_t)
+                             const unsigned char *codes, const i512 *sub, const char *x,
+                             size_t row, int n_p, int n_t)
 {
     /* Unrolled by two it is slower; by sixteen gcc takes twice the time and a gigabyte. */
     for (int at = 0; at < 16; at += 4) {
@@ -156,6 +157,8 @@ V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, G
                 w[p] = from == FROM_BLOCK ? i_load(codes + 64 * (i * n_p + p))
                        : j % 2            ? i_odd(pair[j / 2])
                                           : i_even(pair[j / 2]);
+            if (from == FROM_PANEL && sub)
+                w[0] = i_mul16(w[0], i_load(sub + gguf_sub(type, 0, i / 4)));
             UNROLL for (int t = 0; t < n_t; t++) {
                 i512 xv = i_bcast(x + (size_t)t * row + 4 * i);
                 UNROLL for (int p = 0; p < n_p; p++)
@@ -227,7 +230,7 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
         gguf_start(part, starts && !words ? start : NULL, zeros, n_p, n_t);
         gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
-            gguf_word_dots(part, type, from, codes, x, row, n_p, n_t);
+            gguf_word_dots(part, type, from, codes, NULL, x, row, n_p, n_t);
         else
             UNROLL for (int i = 0; i < 4; i++) {
                 if (words && i == pairs)
@@ -263,7 +266,8 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
 {
     const size_t         row = form_bytes(f);
     const int            pairs = gguf_part_pairs(type);
-    const bool           starts = weight_type_offset(type) != 0 && !I_PART_WORDS;
+    const int            offset = gguf_is_bytes(type) ? I_OFFSET : weight_type_offset(type);
+    const bool           starts = offset != 0 && !I_PART_WORDS;
     const i512          *sub = a->scales->sub;
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
@@ -273,7 +277,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
     for (int run = 0; run < a->runs; run++) {
         gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
-            gguf_word_dots(acc, type, from, codes, x, row, n_p, n_t);
+            gguf_word_dots(acc, type, from, codes, sub, x, row, n_p, n_t);
         else
             UNROLL for (int i = 0; i < 4; i++) {
                 if (i % pairs == 0)
@@ -283,7 +287,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
                     gguf_add_part(acc, part, sub + gguf_sub(type, 0, i) * n_p, n_p, n_t);
             }
         codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p,
-            start += 8, x += f == FORM_WORDS ? 64 : 32;
+            start += 4 * gguf_run_subs(type), x += f == FORM_WORDS ? 64 : 32;
     }
     UNROLL for (int t = 0; t < n_t; t++)
         UNROLL for (int p = 0; p < n_p; p++)

@@ -119,17 +119,17 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
-/* The factors of the codes' offsets and of the minima, for n integers: types with runs int32 [8],
- * the start of each run's sum, with zero points minus the sums of 32, or of q4_1 float [8], the
- * sums of 32; q3_k, q6_k int32 [16], the start of each sub-block's sum; q4_k, q5_k int16 [8], the
- * sums of 32; q2_k int16 [16], those of 16. If parts are words, q3_k and q6_k have int16 [16], the
- * sums of 16 times half the offset, for their sub-scales. */
+/* The factors of the codes' offsets and of the minima, for n integers: types with runs int32
+ * [8], the start of each run's sum, with zero points minus the sums of 32, or of q4_1 float [8],
+ * the sums of 32; iq4_xs int32 [8], q3_k, q6_k int32 [16], the start of each sub-block's sum;
+ * q4_k, q5_k int16 [8], the sums of 32; q2_k int16 [16], those of 16. If parts are words, q3_k
+ * and q6_k have int16 [16], the sums of 16 times half the offset, for their sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
     int16_t sums[32] = { 0 };
-    bool    starts = gguf_has_runs(t) || (weight_type_offset(t) != 0 && !I_PART_WORDS);
     int     offset = gguf_is_bytes(t) ? I_OFFSET : weight_type_offset(t);
+    bool    starts = gguf_has_runs(t) || (offset != 0 && !I_PART_WORDS);
     int     each   = RUN / gguf_run_subs(t);
     for (int i = 0; i < n / each; i++) {
         int32_t sum = 0;
