@@ -649,6 +649,8 @@ typedef struct tblock_quantize_options {
     const char        *calibrate; /* a text, or NULL: the model runs it, and q8 and q4 weigh the
                                      errors of a column by the mean square of what multiplies it  */
     size_t             calibrate_bytes; /* 0: up to a NUL */
+    const char        *imatrix; /* instead of a text: an importance matrix of llama.cpp, .dat or
+                                   .gguf; NULL: none                                              */
     bool               requantize; /* quantized matrices too become another quantized type; the
                                       rows say what that loses                                    */
 } tblock_quantize_options;
@@ -664,6 +666,7 @@ typedef struct tblock_quantize_row {
     double      error2, sum2;    /* sums of squares: of the differences; of the original weights */
     uint64_t    flushed;         /* weights that underflowed to 0 in the type                     */
     uint64_t    from_bytes;      /* as stored in the source                                       */
+    bool        weighed;         /* by calibrate or imatrix                                       */
     bool        requantized;     /* from one quantized type to another: the error comes on top    */
 } tblock_quantize_row;
 

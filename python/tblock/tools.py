@@ -79,7 +79,7 @@ def convert(source: Path, target: Path, **options: Any) -> Record:
 
 def quantize(source: Path, target: Path, type: str, **options: Any) -> Record:
     """Convert to a type ("q8", "q4", "bf16", "f16", "f32") and say how far each matrix is from what it was (docs/quantize.md).
-    Options: keep, calibrate (a text), requantize, threads, progress."""
+    Options: keep, calibrate (a text), imatrix (a path), requantize, threads, progress."""
     c = _reported("tblock_quantize", "tblock_quantize_options", "tblock_quantize_report", {**options, "type": type},
                   c_text("source", source), c_text("target", target))
     out = record(c)

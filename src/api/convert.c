@@ -19,6 +19,7 @@
 #include "model/importance.h"
 #include "model/model_writer.h"
 #include "source/adapter.h"
+#include "source/imatrix.h"
 #include "chat/jinja.h"
 
 typedef struct Convert {
@@ -41,9 +42,10 @@ typedef struct Convert {
     Lora                 lora[LORA_MOST];
     LoraSet              merged;      /* the adapters to merge                       */
     LoraMerge           *merge;       /* NULL: none                                  */
-    Importance           importance;  /* with a text to calibrate                    */
+    Importance           importance;  /* of a text or a file                         */
     const tblock_quantize_options *calibrate; /* the text is here; NULL: none          */
-    char                 calibrated[65]; /* its sha256                               */
+    const char          *imatrix;     /* the file with it; NULL: none                */
+    char                 calibrated[65]; /* the sha256 of the text or file           */
     bool                 tokenizer_only;
     bool                 requantize;  /* what is quantized already, too              */
     bool                 measure;     /* tblock_quantize: how far weights are from what they
@@ -157,7 +159,7 @@ static char *make_source(const Convert *c, Error *err)
             json_out(&o, "%s", c->opt->keep[i]);
         json_out(&o, c->opt->n_keep ? "]" : "");
         if (c->calibrated[0])
-            json_out(&o, "calibrated: %s", c->calibrated);
+            json_out(&o, c->imatrix ? "imatrix: %s" : "calibrated: %s", c->calibrated);
         if (hash)
             json_out(&o, "from_sha256: %s", hash);
         json_out(&o, "}");
@@ -186,8 +188,9 @@ static void make_block(void *user, const WeightBlock *b)
         retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
         if (merged)
             lora_merge_rows(c->merge, b->spec, b->type, b->rows, b->first, b->n);
-        retype_store(b->type, b->panels, b->to, b->rows, importance_of(&c->importance, b->spec),
-                     b->n, b->spec->k, c->measure, b->scratch, b->report);
+        retype_store(b->type, b->panels, b->to, b->rows,
+                     importance_of(&c->importance, b->spec, b->item), b->n, b->spec->k, c->measure,
+                     b->scratch, b->report);
     }
 }
 
@@ -408,6 +411,8 @@ static bool check_apart(const Convert *c, const char *out, Error *err)
     for (size_t i = 0; i < c->tokenizer.n_files; i++)
         if (!file_check_apart(out, c->tokenizer.files[i], err))
             return false;
+    if (c->imatrix && !file_check_apart(out, c->imatrix, err))
+        return false;
     for (int i = 0; i < c->merged.n; i++)
         if (!adapter_check_apart(&c->lora[i], out, err))
             return false;
@@ -501,6 +506,7 @@ static bool make_rows(const Convert *c, tblock_quantize_report *out, Error *err)
             .part = s.part, .layer = s.layer,
             .from = weight_type_name(have), .type = weight_type_name(type),
             .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, type),
+            .weighed = importance_of(&c->importance, &s, 0) != NULL,
             .from_bytes = checked_bytes(&c->in.stored.tensor[i]),
             .requantized = have != type && weight_type_quantized(have)
                 && weight_type_quantized(type),
@@ -543,6 +549,8 @@ static bool convert_file(Convert *c, const char *in_path, const char *out_path, 
         && check_apart(c, out_path, err)
         && (!c->calibrate
             || calibrate(&c->importance, c->in.path, c->calibrate, c->calibrated, err))
+        && (!c->imatrix
+            || imatrix_read(&c->importance, &c->in.stored.config, c->imatrix, c->calibrated, err))
         && write_file(c, out_path, err)
         && (!c->report || make_report(c, c->report, err))
         && (!c->errors || make_rows(c, c->errors, err));
@@ -578,14 +586,19 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
                                        .go_on = q->go_on,
                                        .user = q->user };
     Convert c = { .opt = &options, .measure = true, .errors = report,
-                  .requantize = q->requantize, .calibrate = q->calibrate ? q : NULL };
+                  .requantize = q->requantize, .calibrate = q->calibrate ? q : NULL,
+                  .imatrix = q->imatrix };
     HostEnv host;
     if (report)
         *report = (tblock_quantize_report){ 0 };
     if (!q->type)
         return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found none");
-    if (q->calibrate && !q->n_keep && strcmp(q->type, "q8") != 0 && strcmp(q->type, "q4") != 0)
-        return fail(err, USAGE, "calibrate: expected type q8 or q4 with it, found '%s'", q->type);
+    if (q->calibrate && q->imatrix)
+        return fail(err, USAGE, "imatrix: expected no text to calibrate with it, found both");
+    if ((q->calibrate || q->imatrix) && !q->n_keep && strcmp(q->type, "q8") != 0
+        && strcmp(q->type, "q4") != 0)
+        return fail(err, USAGE, "%s: expected type q8 or q4 with it, found '%s'",
+                    q->imatrix ? "imatrix" : "calibrate", q->type);
     host_env_enter(&host);
     bool ok = convert_file(&c, in_path, out_path, err);
     release(&c);

@@ -172,6 +172,24 @@ static void note_requantized(const tblock_quantize_report *report)
                  8 * (double)sum.from_bytes / (double)sum.n_params, bits(&sum));
 }
 
+/* The matrices that the importance matrix says nothing about. */
+static void note_unweighed(const tblock_quantize_report *report)
+{
+    const char *first = NULL;
+    size_t      n = 0, all = 0;
+    for (size_t i = 0; i < report->n_rows; i++) {
+        const tblock_quantize_row *r = &report->rows[i];
+        if (r->type[0] != 'q' || strcmp(r->from, r->type) == 0)
+            continue;
+        all++;
+        n += !r->weighed;
+        first = !first && !r->weighed ? r->name : first;
+    }
+    if (n)
+        cli_note("imatrix: no entry for %zu of %zu matrices, such as %s: their columns count alike",
+                 n, all, first);
+}
+
 /* What the table does not show. */
 static void print_notes(const tblock_quantize_report *report)
 {
@@ -221,6 +239,8 @@ static bool quantize(Frame *f, tblock_error *err)
     if (good) {
         good = print_report(a, &report, err);
         print_notes(&report);
+        if (a->o.imatrix)
+            note_unweighed(&report);
     }
     tblock_free(report.rows);
     text_out_free(&text);
@@ -236,6 +256,8 @@ static const Option options[] = {
     { "calibrate", 0, "TEXT", OPT_TEXT, AT(calibrate), 0, 0, NULL,
       "a file with text like that which the model is used for: the model runs it, and q8 and q4 "
       "round finer where larger values multiply the weights" },
+    { "imatrix", 0, "FILE", OPT_TEXT, AT(o.imatrix), 0, 0, NULL,
+      "the same from an importance matrix of llama.cpp, .dat or .gguf, instead of a text" },
     { "requantize", 0, NULL, OPT_FLAG, AT(o.requantize), 0, 0, NULL,
       "quantize matrices that are quantized already, too, and say what this loses" },
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
@@ -260,5 +282,5 @@ const Command cmd_quantize = {
              { "tblock quantize model-q8.bin -o model-q4.bin --type q4 --requantize",
                "worse than from the floats, and better than nothing where they are gone" }),
     .args_size = sizeof(QuantizeArgs), .run = quantize, .check = quantize_check,
-    .opens = OPENS_FILES, .reads = { "calibrate" }, .writes = { "output" },
+    .opens = OPENS_FILES, .reads = { "calibrate", "imatrix" }, .writes = { "output" },
 };

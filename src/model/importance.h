@@ -16,6 +16,10 @@ typedef struct Importance {
     double  **sum;           /* [n][k] of squares                         */
     float   **weight;        /* [n][k], after importance_finish           */
     bool     *known;         /* [n]: then; false: every sum is 0          */
+    /* By lora_number, [stack * k], of importance_room: a file's, for single matrices, of experts
+     * too. Where there are any, those above are not asked. NULL: none. */
+    float   **matrix;
+    int       n_matrices;
 } Importance;
 
 /* Room for a model's vectors. Fails with SYSTEM. Free with importance_free in any case. */
@@ -29,7 +33,13 @@ void importance_add(Importance *m, int input, const float *x, int first, int end
  * INPUT (a sum is not finite). */
 bool importance_finish(Importance *m, Error *err);
 
-/* The weights of a matrix's columns, [s->k]; NULL: unknown, or all 0. */
-const float *importance_of(const Importance *m, const TensorSpec *s);
+/* Instead of these three: room for one matrix or stack (SYSTEM), then the weights of each of its
+ * items, made of sums [s->k]; all 0: all columns are worth the same. */
+bool importance_room(Importance *m, const TensorSpec *s, Error *err);
+void importance_put(Importance *m, const TensorSpec *s, int item, const double *sum);
+
+/* The weights of the columns of a matrix, of one item of a stack, [s->k]; NULL: unknown, or all
+ * 0. */
+const float *importance_of(const Importance *m, const TensorSpec *s, int item);
 
 #endif

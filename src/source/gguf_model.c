@@ -23,8 +23,6 @@ bool gguf_is(const unsigned char *head, size_t n)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-enum { NAME_MAX_BYTES = 80 };
-
 /* The state of binding. */
 typedef struct GgufBinder {
     Source         *s;
@@ -34,14 +32,20 @@ typedef struct GgufBinder {
     Error          *err;
 } GgufBinder;
 
-static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, char *name)
+void gguf_tensor_name(const TensorSpec *s, const char *base, const char *part,
+                      char name[GGUF_NAME_BYTES])
 {
     const char *end = *base == '=' ? "" : s->bias ? ".bias" : ".weight";
     base += *base == '=';
     if (s->layer < 0)
-        snprintf(name, NAME_MAX_BYTES, "%s%s%s", base, end, b->part);
+        snprintf(name, GGUF_NAME_BYTES, "%s%s%s", base, end, part);
     else
-        snprintf(name, NAME_MAX_BYTES, "blk.%d.%s%s%s", s->layer, base, end, b->part);
+        snprintf(name, GGUF_NAME_BYTES, "blk.%d.%s%s%s", s->layer, base, end, part);
+}
+
+static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, char *name)
+{
+    gguf_tensor_name(s, base, b->part, name);
     const Tensor *t = gguf_tensor(&b->s->gguf, name);
     if (t)
         b->used[t - b->s->gguf.tensors] = true;
@@ -94,7 +98,7 @@ static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
     const Config *c = &b->s->stored.config;
     size_t        q = (size_t)c->heads * (size_t)c->head_dim,
            kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
-    char          own[NAME_MAX_BYTES];
+    char          own[GGUF_NAME_BYTES];
     const char   *usual = gguf_arch_name(b->arch, s->role, tensor_row(s->role)->gguf);
     GgufPlace     p = { .t = find(b, s, usual, name),
                             .rows = (size_t)s->stack * (size_t)s->rows };
@@ -157,7 +161,7 @@ static bool bind_experts(GgufBinder *b, const TensorSpec *s, RowSource *r)
     const char *base = s->role == ROLE_EXPERT_GATE ? "ffn_gate"
         : s->role == ROLE_EXPERT_UP                ? "ffn_up"
                                                    : "ffn_down";
-    char        one[32], name[NAME_MAX_BYTES];
+    char        one[32], name[GGUF_NAME_BYTES];
     r->part = source_alloc(b->s, (size_t)s->stack * sizeof *r->part, b->err);
     if (!r->part)
         return false;
@@ -230,7 +234,7 @@ static bool bind_xielu(GgufBinder *b, const TensorSpec *s, RowSource *r, Checked
 static bool bind_both_factors(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     static const char *const two[] = { "rope_factors_short", "rope_factors_long" };
-    char                     name[NAME_MAX_BYTES];
+    char                     name[GGUF_NAME_BYTES];
     *r = (RowSource){ .stack = 1, .rows = s->rows, .k = 1, .shards = 2, .n_parts = 2 };
     r->part = source_alloc(b->s, 2 * sizeof *r->part, b->err);
     for (int i = 0; r->part && i < 2; i++) {
@@ -260,7 +264,7 @@ static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     if (s->role == ROLE_ROPE_FACTORS && b->s->stored.config.rope.type == ROPE_LONGROPE)
         return bind_both_factors(b, s, r, out);
     const Config *c = &b->s->stored.config;
-    char  name[NAME_MAX_BYTES];
+    char  name[GGUF_NAME_BYTES];
     bool  expert =
         s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;
     GgufPlace p = find_place(b, s, name);
@@ -309,7 +313,7 @@ static bool keep_next(GgufBinder *b)
 {
     Config    *c = &b->s->stored.config;
     TensorSpec s = { .layer = c->n_layers };
-    char       name[NAME_MAX_BYTES];
+    char       name[GGUF_NAME_BYTES];
     bool       there = b->s->next_layers == 1 && c->n_experts > 0 && !c->headless
         && (gguf_arch_of(b->arch, "glm4_moe") || gguf_arch_of(b->arch, "deepseek_v3"));
     for (int role = ROLE_MTP_EMBED_NORM; there && role <= ROLE_MTP_FINAL_NORM; role++)
@@ -396,7 +400,7 @@ static bool read_alpha(const GgufMeta *meta, double *alpha, Error *err)
 
 static bool add_adapted(GgufBinder *b, AdapterParts *parts, const TensorSpec *s, double alpha)
 {
-    char      name[NAME_MAX_BYTES];
+    char      name[GGUF_NAME_BYTES];
     GgufPlace p = find_place(b, s, name);
     if (!p.t)
         return true;

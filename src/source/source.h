@@ -246,6 +246,12 @@ extern const char *const special_token_keys[SPECIAL_TOKEN_KEYS];
  * too, because its message says so. */
 bool gguf_is(const unsigned char *head, size_t n);
 
+/* GGUF's name of a tensor of ours, "blk.0.attn_q.weight". base: as in tensor_rows.h, "=" before a
+ * name without an end; part: "", or what follows in adapters. */
+enum { GGUF_NAME_BYTES = 80 };
+void gguf_tensor_name(const TensorSpec *s, const char *base, const char *part,
+                      char name[GGUF_NAME_BYTES]);
+
 /* Open s->path; of a split file, all parts. A file with only a vocabulary has no weights. */
 bool gguf_model_open(Source *s, Error *err);
 

@@ -16,7 +16,7 @@ targets=${TARGETS:-$(cd $programs && ls | sed -n 's/^fuzz_\([a-z0-9]*\)$/\1/p')}
 mkdir -p build/fuzz/found
 python3 tests/fuzz/make_seeds.py build/fuzz/seeds || exit 4
 # the longest input, where libFuzzer's 4096 are too few
-longest() { case $1 in model) echo 32768 ;; hf|golden|pth|gguf|meta|lab|folder|ggufmodel) echo 16384 ;; tokenizer|vocab) echo 8192 ;; json|config|llama2c|answer|chat|jinja|lines|serve|http|receipt|audit|lora) echo 4096 ;; *) echo 1024 ;; esac; }
+longest() { case $1 in model) echo 32768 ;; hf|golden|pth|gguf|meta|lab|folder|ggufmodel) echo 16384 ;; tokenizer|vocab) echo 8192 ;; json|config|llama2c|answer|chat|jinja|lines|serve|http|receipt|audit|lora|imatrix) echo 4096 ;; *) echo 1024 ;; esac; }
 
 # fuzz TARGET SECONDS: appends to its log, and to LOG.times what `times` says: the shell, its children
 fuzz() {
