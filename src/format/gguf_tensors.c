@@ -22,7 +22,7 @@ static const struct {
     [0] = { "F32", DT_F32 }, [1] = { "F16", DT_F16 }, [30] = { "BF16", DT_BF16 },
     NO(4, "Q4_2"), NO(5, "Q4_3"), NO(9, "Q8_1"), NO(15, "Q8_K"), NO(24, "I8"), NO(25, "I16"),
     NO(26, "I32"), NO(27, "I64"), NO(28, "F64"), NO(31, "Q4_0_4_4"), NO(32, "Q4_0_4_8"),
-    NO(33, "Q4_0_8_8"), NO(34, "TQ1_0"), NO(35, "TQ2_0"), NO(36, "IQ4_NL_4_4"),
+    NO(33, "Q4_0_8_8"), NO(36, "IQ4_NL_4_4"),
     NO(37, "IQ4_NL_4_8"), NO(38, "IQ4_NL_8_8"), NO(40, "NVFP4"), NO(41, "Q1_0"),
 };
 
@@ -37,7 +37,7 @@ static bool take_dtype(GgufCursor *c, DType *out)
     if (*out == DT_COUNT)
         return fail(c->err, INPUT,
                     "%s: %s: expected a type of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K "
-                    "to Q6_K, IQ1_S to IQ4_XS or MXFP4, found %s (ggml type %u)",
+                    "to Q6_K, IQ1_S to IQ4_XS, TQ1_0, TQ2_0 or MXFP4, found %s (ggml type %u)",
                     c->path, c->where, name, type);
     return true;
 }

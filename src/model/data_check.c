@@ -268,18 +268,18 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
     size_t        n = d->n_elements, columns = runs ? (size_t)weight_type_sub(t->type) : SUPERBLOCK,
            each = minima ? 2 : 1;
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
-    size_t        i = 0;
+    const WeightType type = d->dtype == DT_F32 ? WT_F32 : WT_F16;
+    size_t           i = 0, bytes = weight_type_bytes(type);
     do
-        i += elements_first_nonfinite(WT_F16, (const unsigned char *)d->data + i * sizeof(uint16_t),
-                                      n - i);
+        i += elements_first_nonfinite(type, (const unsigned char *)d->data + i * bytes, n - i);
     while (i < n && fills_panel(s, i / PANEL_ROWS / blocks, i % PANEL_ROWS) && ++i < n);
     if (i == n)
         return;
-    uint16_t bits;
-    memcpy(&bits, (const unsigned char *)d->data + i * sizeof bits, sizeof bits);
+    float scale;
+    elements_to_f32(type, &scale, (const unsigned char *)d->data + i * bytes, 1);
     found(p, "tensor %s: scale of row %zu, columns from %zu is %s", d->name,
           (size_t)tensor_spec_block_row(s, (int)(i / PANEL_ROWS / blocks)) + i % PANEL_ROWS,
-          i / PANEL_ROWS % blocks / each * columns, kind_of(f16_to_f32(bits)));
+          i / PANEL_ROWS % blocks / each * columns, kind_of(scale));
 }
 
 /* Rows of another program's file. */

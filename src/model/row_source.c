@@ -8,15 +8,14 @@
 
 bool row_source_type(DType t, WeightType *type)
 {
-    if (dtype_blocked(t))
-        t = (DType)((int)DT_BLOCKS + (int)block_twin(dtype_block_type(t)));
     switch (t) {
 #define SAME(ID, ...) case DT_##ID: *type = WT_##ID; return true;
         FLOAT_TYPES(SAME)
-        GGUF_TYPES(SAME)
     default: break;
     }
     *type = WT_F32;
+    if (dtype_blocked(t))
+        gguf_type_of(dtype_block_type(t), type);
     return dtype_blocked(t);
 }
 

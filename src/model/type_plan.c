@@ -49,7 +49,9 @@ static WeightType choose(const TensorSpec *s, WeightType target, Keep *keep, siz
 static bool check_source(const TensorSpec *s, const StoredModel *from, WeightType have,
                          WeightType type, Error *err)
 {
-    if (!weight_type_quantized(have) || !weight_type_quantized(type) || have == type)
+    /* What q8_16 holds exactly, q8 and q4 hold in fewer bits. */
+    if (!weight_type_quantized(have) || !weight_type_quantized(type) || have == type
+        || have == WT_Q8_16)
         return true;
     return fail(err, INPUT, "%s: tensor %s: expected floats to convert to %s, found %s: quantizing "
                             "again would lose precision twice; tblock quantize --requantize does "

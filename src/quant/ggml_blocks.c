@@ -1,5 +1,5 @@
-/* Decodes the block types of GGUF files to floats (those with a codebook: iq_blocks.c), and
- * converts some of them to a type that kernels multiply. */
+/* Decodes the block types of GGUF files to floats, and converts those without kernels of their own
+ * to a type that has them (those with a codebook: iq_blocks.c). */
 #include "quant/quant.h"
 
 #include <assert.h>
@@ -253,6 +253,15 @@ static void q6_k(float *y, const uint8_t *b)
     }
 }
 
+/* In no file: 256 codes, 16 sub-scales, d f32. */
+static void q8_16(float *y, const uint8_t *b)
+{
+    float d;
+    memcpy(&d, b + 272, sizeof d);
+    for (int i = 0; i < LARGE; i++)
+        y[i] = d * (float)(int8_t)b[256 + i / 16] * (float)(int8_t)b[i];
+}
+
 /* d f16, high pairs of bits of 8 scales, their 8 low nibbles, 128 bytes of nibbles. */
 static void iq4_xs(float *y, const uint8_t *b)
 {
@@ -287,16 +296,70 @@ static void iq3_s_as_q6_k(uint8_t *y, const uint8_t *b)
     memcpy(y + 208, b, 2);
 }
 
+/* Codes -1 .. 2 as a block of q3_k, which subtracts 4; its scales, which subtract 32, are 1. */
+static void put_q3_k(uint8_t *y, const uint8_t plus_one[LARGE], const uint8_t *d)
+{
+    memset(y, 0, 32 + 64);
+    for (int i = 0; i < LARGE; i++) {
+        int stored = plus_one[i] + 3;
+        y[i % 32] |= (uint8_t)(stored >> 2 << i / 32);
+        y[32 + i / 128 * 32 + i % 32] |= (uint8_t)((stored & 3) << i % 128 / 32 * 2);
+    }
+    memset(y + 96, 1 << 4 | 1, 8), memset(y + 104, 2 << 6 | 2 << 4 | 2 << 2 | 2, 4);
+    memcpy(y + 108, d, 2);
+}
+
+/* n_digits runs of n_bytes digits of three values. The first digit of a byte b is b * 3 / 256; the
+ * others are those of the byte 3 * b. */
+static uint8_t *base_3(uint8_t *q, const uint8_t *b, int n_bytes, int n_digits)
+{
+    for (int digit = 0, power = 1; digit < n_digits; digit++, power *= 3)
+        for (int i = 0; i < n_bytes; i++)
+            *q++ = (uint8_t)((uint8_t)(b[i] * power) * 3 >> 8);
+    return q;
+}
+
+/* 48 bytes of five digits, in runs of 32 and 16; 4 of four digits; d f16. */
+static void tq1_0_as_q3_k(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[LARGE];
+    base_3(base_3(base_3(q, b, 32, 5), b + 32, 16, 5), b + 48, 4, 4);
+    put_q3_k(y, q, b + 52);
+}
+
+/* 64 bytes of codes, d f16. */
+static void tq2_0_as_q3_k(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[LARGE];
+    two_bits(q, b);
+    put_q3_k(y, q, b + 64);
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     int         elements, bytes;
-    void (*to_f32)(float *y, const uint8_t *block);
-} types[BLOCK_TYPES + 1] = {
+    void (*to_f32)(float *y, const uint8_t *block); /* NULL: as its twin */
+} types[BLOCK_ALL] = {
 #define ROW(ID, number, decode, elements, bytes) [BLOCK_##ID] = { #ID, elements, bytes, decode },
     BLOCK_LIST(ROW)
     ROW(Q4_Z, 0, q4_z, 32, 2 + 1 + 16)
+    ROW(Q8_16, 0, q8_16, LARGE, LARGE + 16 + 4)
+};
+
+static const struct {
+    BlockType as; void (*turn)(uint8_t *y, const uint8_t *b);
+} twins[BLOCK_ALL] = {
+    [BLOCK_IQ3_S] = { BLOCK_Q6_K, iq3_s_as_q6_k },
+    [BLOCK_TQ1_0] = { BLOCK_Q3_K, tq1_0_as_q3_k },
+    [BLOCK_TQ2_0] = { BLOCK_Q3_K, tq2_0_as_q3_k },
+    [BLOCK_IQ3_XXS] = { BLOCK_Q8_16, iq3_xxs },
+    [BLOCK_IQ2_XXS] = { BLOCK_Q8_16, iq2_xxs },
+    [BLOCK_IQ2_XS] = { BLOCK_Q8_16, iq2_xs },
+    [BLOCK_IQ2_S] = { BLOCK_Q8_16, iq2_s },
+    [BLOCK_IQ1_S] = { BLOCK_Q8_16, iq1_s },
+    [BLOCK_IQ1_M] = { BLOCK_Q8_16, iq1_m },
 };
 
 const char *block_type_name(BlockType t) { return types[t].name; }
@@ -309,15 +372,15 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
 {
     assert(n_elements % block_elements(t) == 0);
     const uint8_t *block = in;
+    uint8_t        twin[LARGE + 16 + 4];
     for (size_t i = 0; i < n_elements; i += block_elements(t), block += block_bytes(t))
-        types[t].to_f32(out + i, block);
+        if (types[t].to_f32) {
+            types[t].to_f32(out + i, block);
+        } else {
+            twins[t].turn(twin, block);
+            types[twins[t].as].to_f32(out + i, twin);
+        }
 }
-
-static const struct {
-    BlockType as; void (*turn)(uint8_t *y, const uint8_t *b);
-} twins[BLOCK_TYPES + 1] = {
-    [BLOCK_IQ3_S] = { BLOCK_Q6_K, iq3_s_as_q6_k },
-};
 
 BlockType block_twin(BlockType t)
 {

@@ -27,9 +27,20 @@ BlockType gguf_block(WeightType t)
 {
 #define BLOCK_OF(ID, ...) [WT_##ID] = BLOCK_##ID,
 #define BLOCK_OF_GROUP(ID, ...) [WT_##ID] = BLOCK_Q4_Z,
-    static const BlockType of[WT_COUNT] = { GGUF_TYPES(BLOCK_OF) GROUP_TYPES(BLOCK_OF_GROUP) };
+    static const BlockType of[WT_COUNT] = { GGUF_TYPES(BLOCK_OF) GROUP_TYPES(BLOCK_OF_GROUP)
+                                            PLAIN_TYPES(BLOCK_OF) };
     assert(weight_type_gguf(t));
     return of[t];
+}
+
+bool gguf_type_of(BlockType b, WeightType *t)
+{
+    int i = WT_MADE;
+    while (i < WT_COUNT && gguf_block((WeightType)i) != block_twin(b))
+        i++;
+    if (i < WT_COUNT)
+        *t = (WeightType)i;
+    return i < WT_COUNT;
 }
 
 size_t gguf_row_bytes(WeightType t, int k)
@@ -46,7 +57,7 @@ size_t gguf_row_bytes(WeightType t, int k)
  * of this size; storing one row after the other took four times as many instructions. */
 typedef uint32_t RowWords __attribute__((vector_size(16), aligned(1), may_alias));
 
-enum { WORDS_ROWS = 4, BLOCK_WORDS = 208 / 4 };
+enum { WORDS_ROWS = 4, BLOCK_WORDS = 272 / 4 };
 
 /* One block of four rows: its bytes as stored, and words of them (layout_of). */
 typedef struct FourBlocks {
@@ -275,14 +286,19 @@ static inline void put_two_bits(uint8_t *out, const RowWords *from, uint32_t s)
 }
 
 /* 16 bytes, the nibbles of which are a scale and a minimum; 64 of codes; d, dmin. */
+/* 16 bytes of sub-scales of each row. */
+static inline void put_fours(void *part, int r, int block, const RowWords from[4])
+{
+    for (int i = 0; i < 4; i++)
+        store((uint8_t *)part + ((size_t)block * 4 + (size_t)i) * VECTOR + r * ROW_STEP, from[i]);
+}
+
 static void put_q2_k(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 16 * VECTOR + r * ROW_STEP;
-    uint8_t *sub = (uint8_t *)to[1] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
     for (uint32_t s = 0; s < 8; s++)
         put_two_bits(out + s * 2 * VECTOR, b->w + 4, s);
-    for (int i = 0; i < 4; i++)
-        store(sub + i * VECTOR, b->w[i]);
+    put_fours(to[1], r, block, b->w);
     put_pairs(to[2], r, block, b, 80);
 }
 
@@ -310,7 +326,6 @@ static void put_q3_k(void *const to[MAX_PARTS], int r, int block, const FourBloc
 static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 48 * VECTOR + r * ROW_STEP;
-    uint8_t *sub = (uint8_t *)to[1] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
     for (uint32_t s = 0; s < 16; s++, out += 3 * VECTOR) { /* 16 k each */
         const RowWords *ql = b->w + s / 8 * 16 + s % 4 * 4, *qh = b->w + 32 + s / 8 * 8 + s % 2 * 4;
         uint32_t        run = s / 2 % 4;
@@ -318,9 +333,17 @@ static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const FourBloc
         store(out + VECTOR, join_nibbles(ql + 2, run / 2 * 4));
         store(out + 2 * VECTOR, join_bits(qh, 4, 2, 2 * run));
     }
-    for (int i = 0; i < 4; i++)
-        store(sub + i * VECTOR, b->w[48 + i]);
+    put_fours(to[1], r, block, b->w + 48);
     put_halves(to[2], (size_t)block * PANEL_ROWS + (size_t)r, b, 208);
+}
+
+static void put_q8_16(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    uint8_t *out = (uint8_t *)to[0] + (size_t)block * 64 * VECTOR + r * ROW_STEP;
+    for (int i = 0; i < 64; i++)
+        store(out + i * VECTOR, b->w[i]);
+    put_fours(to[1], r, block, b->w + 64);
+    store((uint8_t *)to[2] + (size_t)block * VECTOR + r * ROW_STEP, word_at(b, 272));
 }
 
 /* A block that decodes to +0. If the code that means 0 is not 0, all codes must be that one. */
@@ -353,7 +376,7 @@ void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows
      * of the block as has whole vectors. */
     int        words = weight_type_has_runs(t) ? weight_type_bits(t) / 4 * 4 : (int)bytes / 16 * 4;
     size_t     from  = weight_type_has_runs(t) || t == WT_IQ4_XS ? bytes - 4 * (size_t)words : 0;
-    uint8_t    zero[256];
+    uint8_t    zero[288];
     FourBlocks four;
     zero_block(t, zero);
     for (int i = 0; i < k / (int)each; i++) {
@@ -382,6 +405,7 @@ static int code_at(WeightType t, const uint8_t *codes, int r, int c)
     int            byte = r * ROW_STEP + c % 4;
     switch (t) {
     case WT_Q8_0:
+    case WT_Q8_16:
         return (int8_t)codes[c / 4 * VECTOR + byte];
     case WT_Q4_0:
         return nibble(codes, r, c) - 8;
@@ -435,7 +459,7 @@ static void iq4_xs_subs(int8_t v[8], const uint8_t *s, int r)
 static void subs_of(WeightType t, BlockRow *out, const uint8_t *s, int r)
 {
     int8_t v[16];
-    if (t == WT_Q2_K || t == WT_Q6_K)
+    if (weight_type_sub_bytes(t))
         for (int i = 0; i < 16; i++)
             v[i] = (int8_t)s[i / 4 * VECTOR + r * ROW_STEP + i % 4];
     else if (t == WT_IQ4_XS)
@@ -465,7 +489,9 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
     for (int i = 0; i < n / each; i++) {
         int scale = i * RUN / weight_type_sub(t),
             at    = scale * (weight_type_has_minima(t) ? 2 : 1) * PANEL_ROWS + r;
-        out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[at]) : f16_to_f32(d[at]);
+        out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[at])
+            : t == WT_Q8_16       ? ((const float *)p.part[2])[at]
+                                  : f16_to_f32(d[at]);
         out->m[i] = weight_type_adds(t) ? f16_to_f32(d[at + PANEL_ROWS]) : 0;
     }
     if (weight_type_has_runs(t))

@@ -71,7 +71,7 @@ bool weight_type_parse_made(const char *name, WeightType *out)
 const char *weight_type_hint(const char *name)
 {
     WeightType t;
-    return weight_type_parse(name, &t) && weight_type_gguf(t) && !weight_type_has_zeros(t)
+    return weight_type_parse(name, &t) && weight_type_gguf(t) && gguf_block(t) < BLOCK_TYPES
         ? "; llama.cpp's tools make that type: convert a .gguf"
         : "";
 }

@@ -57,7 +57,7 @@ enum {
     X(Q5_0,  q5_0,  HAS_RUNS,   32,        5,  16, 31,  PART_FIVES, PART_SCALES(32))               \
     X(Q5_1,  q5_1,  HAS_RUNS | HAS_MINIMA, 32, 5, 0,  31,  PART_FIVES, PART_PAIRS(32))             \
     X(Q2_K,  q2_k,  HAS_MINIMA, 16,        2,  0,  3,   { "", EL_U8, 16, 1, 1, { 64 } },           \
-      { ".s", EL_U8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_PAIRS(SUPERBLOCK))                        \
+      PART_FOURS(EL_U8), PART_PAIRS(SUPERBLOCK))                                                   \
     X(Q3_K,  q3_k,  0,          16,        3,  4,  7,   { "", EL_U8, 32, 1, 2, { 3, 64 } },        \
       PART_SIXES, PART_SCALES(SUPERBLOCK))                                                         \
     X(Q4_K,  q4_k,  HAS_MINIMA, 32,        4,  0,  15,  PART_NIBBLES(1), PART_SIXES,               \
@@ -65,7 +65,7 @@ enum {
     X(Q5_K,  q5_k,  HAS_MINIMA, 32,        5,  0,  31,  PART_FIVES, PART_SIXES,                    \
       PART_PAIRS(SUPERBLOCK))                                                                      \
     X(Q6_K,  q6_k,  0,          16,        6,  32, 63,  { "", EL_U8, 16, 1, 2, { 3, 64 } },        \
-      { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_SCALES(SUPERBLOCK))                       \
+      PART_FOURS(EL_I8), PART_SCALES(SUPERBLOCK))                                                  \
     X(IQ4_NL, iq4_nl, HAS_RUNS, 32,        4,  0,  255, PART_NIBBLES(1), PART_SCALES(32))          \
     X(IQ4_XS, iq4_xs, 0,        32,        4,  0,  255, PART_NIBBLES(1),                           \
       { ".s", EL_U8, SUPERBLOCK, 1, 1, { 96 } }, PART_SCALES(SUPERBLOCK))                          \
@@ -78,18 +78,23 @@ enum {
       PART_SCALES(64))                                                                             \
     X(Q4_Z128, q4_z128, HAS_RUNS | HAS_ZEROS, 128, 4, 0, 15, PART_NIBBLES(1), PART_ZEROS(128),     \
       PART_SCALES(128))
-#define BLOCKED_TYPES(X)   GGUF_TYPES(X) GROUP_TYPES(X)
+/* What the blocks of GGUF files without kernels of their own become, exactly. */
+#define PLAIN_TYPES(X)                                                                             \
+    X(Q8_16,   q8_16,  0,       16,        8,  0,  255, PART_BYTES(1), PART_FOURS(EL_I8),          \
+      { ".d", EL_F32, SUPERBLOCK, 1, 1, { PANEL_ROWS } })
+#define BLOCKED_TYPES(X)   GGUF_TYPES(X) GROUP_TYPES(X) PLAIN_TYPES(X)
 #define QUANTIZED_TYPES(X) OWN_TYPES(X) BLOCKED_TYPES(X)
 #define WEIGHT_TYPES(X)    FLOAT_TYPES(X) QUANTIZED_TYPES(X)
 
 /* Parts of several types: codes; scales, or pairs of a scale and one of minima, for each n k;
- * sub-scales and minima of six bits. */
+ * sub-scales and minima of six bits, or in bytes. */
 #define PART_BYTES(round)   { "", EL_I8, 4, round, 2, { PANEL_ROWS, 4 } }
 #define PART_NIBBLES(round) { "", EL_U8, 4, round, 2, { PANEL_ROWS, 2 } }
 #define PART_FIVES          { "", EL_U8, 32, 1, 2, { 5, 64 } }
 #define PART_SCALES(n)      { ".d", EL_F16, n, 1, 1, { PANEL_ROWS } }
 #define PART_PAIRS(n)       { ".d", EL_F16, n, 1, 2, { 2, PANEL_ROWS } }
 #define PART_SIXES          { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } }
+#define PART_FOURS(element) { ".s", element, 64, 1, 2, { PANEL_ROWS, 4 } }
 #define PART_ZEROS(n)       { ".z", EL_U8, n, 1, 1, { PANEL_ROWS } }
 
 enum { HAS_RUNS = 1, HAS_MINIMA = 2, HAS_ZEROS = 4 };
@@ -125,6 +130,11 @@ INLINED_FIRST bool weight_type_by_32(WeightType t)
 INLINED_FIRST bool weight_type_has_zeros(WeightType t) { return weight_type_has(t) & HAS_ZEROS; }
 /* The part with the float scales of a type that kernels multiply in runs. */
 INLINED_FIRST int weight_type_runs_part(WeightType t) { return weight_type_has_zeros(t) ? 2 : 1; }
+/* Has a sub-scale of 16 columns, with its minimum, a byte of its own? */
+INLINED_FIRST bool weight_type_sub_bytes(WeightType t)
+{
+    return t == WT_Q2_K || t == WT_Q6_K || t == WT_Q8_16;
+}
 /* Is it code * scale + float? */
 INLINED_FIRST bool weight_type_adds(WeightType t)
 {
@@ -132,7 +142,8 @@ INLINED_FIRST bool weight_type_adds(WeightType t)
 }
 
 /* The block types of GGUF files (ggml_blocks.c): ID and ggml's spelling, the number in enum
- * ggml_type (ggml.h), the function that decodes a block, its elements and its bytes. */
+ * ggml_type (ggml.h), the function that decodes a block (NULL: its twin's), its elements and its
+ * bytes. */
 #define BLOCK_LIST(X)                                                                              \
     X(Q4_0, 2, q4_0, 32, 2 + 16)                X(Q4_1, 3, q4_1, 32, 2 + 2 + 16)                   \
     X(Q5_0, 6, q5_0, 32, 2 + 4 + 16)            X(Q5_1, 7, q5_1, 32, 2 + 2 + 4 + 16)               \
@@ -141,14 +152,18 @@ INLINED_FIRST bool weight_type_adds(WeightType t)
     X(Q5_K, 13, q5_k, 256, 2 + 2 + 12 + 32 + 128)                                                  \
     X(Q6_K, 14, q6_k, 256, 128 + 64 + 16 + 2)   X(IQ4_NL, 20, iq4_nl, 32, 2 + 16)                  \
     X(IQ4_XS, 23, iq4_xs, 256, 2 + 2 + 4 + 128) X(MXFP4, 39, mxfp4, 32, 1 + 16)                    \
-    X(IQ2_XXS, 16, iq2_xxs, 256, 2 + 64)        X(IQ2_XS, 17, iq2_xs, 256, 2 + 64 + 8)             \
-    X(IQ2_S, 22, iq2_s, 256, 2 + 32 + 32 + 8 + 8)                                                  \
-    X(IQ3_XXS, 18, iq3_xxs, 256, 2 + 64 + 32)   X(IQ3_S, 21, iq3_s, 256, 2 + 64 + 8 + 32 + 4)      \
-    X(IQ1_S, 19, iq1_s, 256, 2 + 32 + 16)       X(IQ1_M, 29, iq1_m, 256, 32 + 16 + 8)
+    X(IQ2_XXS, 16, NULL, 256, 2 + 64)           X(IQ2_XS, 17, NULL, 256, 2 + 64 + 8)               \
+    X(IQ2_S, 22, NULL, 256, 2 + 32 + 32 + 8 + 8)                                                   \
+    X(IQ3_XXS, 18, NULL, 256, 2 + 64 + 32)      X(IQ3_S, 21, NULL, 256, 2 + 64 + 8 + 32 + 4)       \
+    X(IQ1_S, 19, NULL, 256, 2 + 32 + 16)        X(IQ1_M, 29, NULL, 256, 32 + 16 + 8)               \
+    X(TQ1_0, 34, NULL, 256, 48 + 4 + 2)         X(TQ2_0, 35, NULL, 256, 64 + 2)
 #define BLOCK_ID(ID, ...) BLOCK_##ID,
-/* BLOCK_Q4_Z: 32 codes of a folder's row, in no GGUF file: d f16, zero point u8, 16 bytes of
- * nibbles as in Q4_0. Blocks of a group repeat its two numbers. */
-typedef enum BlockType { BLOCK_LIST(BLOCK_ID) BLOCK_TYPES, BLOCK_Q4_Z = BLOCK_TYPES } BlockType;
+/* In no GGUF file: BLOCK_Q4_Z, 32 codes of a folder's row: d f16, zero point u8, 16 bytes of
+ * nibbles as in Q4_0; blocks of a group repeat its two numbers. BLOCK_Q8_16, 256 codes and 16
+ * sub-scales, int8, then d f32. */
+typedef enum BlockType {
+    BLOCK_LIST(BLOCK_ID) BLOCK_TYPES, BLOCK_Q4_Z = BLOCK_TYPES, BLOCK_Q8_16, BLOCK_ALL
+} BlockType;
 
 const char *weight_type_name(WeightType t);                    /* "f32" ... */
 /* The quantized types for a message, "q8, q4 ... or mxfp4", in buf of n bytes, which it returns. */
@@ -247,11 +262,12 @@ float superblock_scale(WeightType t, Panels p, int r);
 /* One superblock of one row. A code is what a scale is multiplied with:
  *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q5_0 -16 .. 15, q5_1 and q5_k 0 .. 31,
  *   q2_k 0 .. 3, q3_k -4 .. 3, q6_k -32 .. 31, iq4_* -127 .. 113, mxfp4 -12 .. 12,
- *   q4_z* -15 .. 15: what is stored less the zero point
+ *   q4_z* -15 .. 15: what is stored less the zero point, q8_16 -128 .. 127
  * Sub-scales and minima of q4_k and q5_k (0 .. 63) and sub-scales of iq4_xs (-32 .. 31) are for
- * 32 k each, those of q2_k (0 .. 15) and sub-scales of q3_k (-32 .. 31) and q6_k (-128 .. 127)
- * for 16. d: the scale, one for each 32 k if the type has runs, else only d[0]. m: what q4_1 and
- * q5_1 add to each 32 k. dmin: the scale of the minima. What a type does not have is 0. */
+ * 32 k each, those of q2_k (0 .. 15) and sub-scales of q3_k (-32 .. 31), q6_k and q8_16
+ * (-128 .. 127) for 16. d: the scale, one for each 32 k if the type has runs, else only d[0]. m:
+ * what q4_1 and q5_1 add to each 32 k. dmin: the scale of the minima. What a type does not have
+ * is 0. */
 typedef struct BlockRow {
     int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 16];
     float  d[SUPERBLOCK / 32], m[SUPERBLOCK / 32], dmin;
@@ -279,8 +295,10 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n);
 /* panel_row_to_f32 of a GGUF type. */
 void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k);
 
-/* The blocks that a GGUF type is made of. */
+/* The blocks that a GGUF type is made of; the type whose panels hold blocks or their twins. False:
+ * there is none. */
 BlockType gguf_block(WeightType t);
+bool      gguf_type_of(BlockType b, WeightType *t);
 /* Bytes of a row of k weights in a GGUF file; 0: k is not a multiple of the type's unit. */
 size_t gguf_row_bytes(WeightType t, int k);
 
@@ -316,8 +334,8 @@ size_t      block_bytes(BlockType t);      /* of one block            */
 void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements);
 
 /* A type whose blocks have as many elements and can hold everything that those of t hold, with the
- * same bits from blocks_to_f32: Q6_K for IQ3_S; t itself if there is none. For types that no kernel
- * multiplies. */
+ * same bits from blocks_to_f32: Q6_K for IQ3_S, Q3_K for TQ1_0 and TQ2_0, Q8_16 for the types of 1
+ * to 3 bits with a codebook; t itself if there is none. For types that no kernel multiplies. */
 BlockType block_twin(BlockType t);
 
 /* Convert n_elements (whole blocks) to blocks of block_twin(t), which must not be t. in and out

@@ -146,7 +146,8 @@ static bool is_third(WeightType t, Integers ints)
 {
     return weight_type_gguf(t)
         && (ints == INT16 || (ints == INT8_BY_32 && t != WT_MXFP4)
-            || (ints != INT_NONE && (weight_type_adds(t) || t == WT_Q2_K || t == WT_IQ4_XS)));
+            || (ints != INT_NONE && (weight_type_adds(t) || t == WT_Q2_K || t == WT_IQ4_XS
+                                     || t == WT_Q8_16)));
 }
 
 const char *numerics_version(Numerics n, const Model *m)

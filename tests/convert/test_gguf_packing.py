@@ -19,7 +19,10 @@ IDS = ",".join(str(i * 7 % 60) for i in range(30))
 TYPES = {"q4_0": (2, 32, 18, [0]), "q4_1": (3, 32, 20, [0, 2]), "q5_0": (6, 32, 22, [0]), "q5_1": (7, 32, 24, [0, 2]),
          "q8_0": (8, 32, 34, [0]), "q2_k": (10, 256, 84, [80, 82]), "q3_k": (11, 256, 110, [108]),
          "q4_k": (12, 256, 144, [0, 2]), "q5_k": (13, 256, 176, [0, 2]), "q6_k": (14, 256, 210, [208]),
-         "iq4_nl": (20, 32, 18, [0]), "iq4_xs": (23, 256, 136, [0]), "iq3_s": (21, 256, 110, [0]), "mxfp4": (39, 32, 17, [])}
+         "iq4_nl": (20, 32, 18, [0]), "iq4_xs": (23, 256, 136, [0]), "iq3_s": (21, 256, 110, [0]),
+         "iq2_xxs": (16, 256, 66, [0]), "iq2_xs": (17, 256, 74, [0]),
+         "iq2_s": (22, 256, 82, [0]), "iq3_xxs": (18, 256, 98, [0]), "iq1_s": (19, 256, 50, [0]), "iq1_m": (29, 256, 56, []),
+         "tq1_0": (34, 256, 54, [52]), "tq2_0": (35, 256, 66, [64]), "mxfp4": (39, 32, 17, [])}
 
 
 def blocks(kind, *shape):
@@ -28,6 +31,8 @@ def blocks(kind, *shape):
     data = rng.integers(0, 256, (int(np.prod(shape)) // elements, size), np.uint8)
     for at in scales:
         data[:, at:at + 2] = rng.uniform(0.0002, 0.001, (len(data), 1)).astype("<f2").view(np.uint8)
+    if kind == "iq1_m":     # the upper four bits of four words
+        data[:, 49:56:2] = data[:, 49:56:2] & 15 | np.array([0, 0x80, 0x20, 0x10], np.uint8)
     if kind == "mxfp4":
         data[:, 0] = rng.integers(118, 122, len(data))
     return shape, number, data.tobytes()

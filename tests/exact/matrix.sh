@@ -55,7 +55,7 @@ if ! "$PYTHON" tests/exact/matrix_models.py "$out" || [ ! -x "$program" ]; then
     exit 1
 fi
 models=()
-for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4; do models+=("$type=$out/matrix-$type.gguf"); done
+for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs q8_16 mxfp4; do models+=("$type=$out/matrix-$type.gguf"); done
 models+=("mxfp4,q8_0=$out/matrix-gpt-oss.gguf") # a mixture; its name is that of its types
 for type in q8 q4; do models+=("$type=$out/matrix-f32.gguf:$type"); done
 

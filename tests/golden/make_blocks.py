@@ -21,9 +21,10 @@ SCALES = {
 EDGES = np.array([0, 0x8000, 1, 0x8001, 0x3FF, 0x83FF, 0x400, 0x8400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF], np.uint16)
 
 
-# Types with a codebook, which are compared by digests: where the 16 bits of their scale lie (of IQ1_M in the upper four of
+# Types with a codebook and those of three values, which are compared by digests: where the 16 bits of their scale lie (of IQ1_M in the upper four of
 # four words), and the codebooks, rows of codes of 2 or 4 bits.
-CODEBOOK_TYPES = {"IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ1_M": []}
+CODEBOOK_TYPES = {"IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ1_M": [],
+                  "TQ1_0": [52], "TQ2_0": [64]}
 CODEBOOKS = {"IQ2_XXS": "iq2_xxs", "IQ2_XS": "iq2_xs", "IQ2_S": "iq2_s", "IQ3_XXS": "iq3_xxs", "IQ3_S": "iq3_s", "IQ1_S": "iq1"}
 N_BLOCKS = 1024
 

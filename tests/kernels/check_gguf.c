@@ -37,9 +37,24 @@ static uint16_t ordinary_half(void)
     return (uint16_t)(0x1c00 + draw() % 0x1000 + (draw() & 0x8000));
 }
 
+/* Of q8_16: 256 codes and 16 sub-scales, signed bytes, and a float. */
+static void fill_q8_16(uint8_t *b, Pattern pattern)
+{
+    bool     extreme = pattern == MOST || pattern == MIXED;
+    uint32_t wild = (uint32_t)draw();
+    float    d = f16_to_f32(ordinary_half()) * 0.125f;
+    for (int i = 0; i < 272; i++)
+        b[i] = !extreme ? (uint8_t)draw() : pattern == MOST || below(2) ? 0x80 : 0x7f;
+    memcpy(b + 272, pattern == WILD && below(16) == 0 ? (void *)&wild : (void *)&d, 4);
+}
+
 static void fill_block(WeightType t, uint8_t *b, Pattern pattern)
 {
     bool extreme = pattern == MOST || pattern == MIXED;
+    if (t == WT_Q8_16) {
+        fill_q8_16(b, pattern);
+        return;
+    }
     for (int i = 0; i < def_block_bytes(t); i++)
         b[i] = !extreme ? (uint8_t)draw() : pattern == MOST || below(2) ? 0xff : 0;
     for (int i = 0; extreme && i < 32 && t == WT_Q8_0; i++)

@@ -5,6 +5,7 @@
 #define TESTS_DEFINITION_BLOCKS_H
 
 #include <math.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "quant/quant.h"
@@ -32,7 +33,8 @@ static inline int def_block_bytes(WeightType t)
     return def_group(t)  ? 19 : t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20 : t == WT_Q5_0 ? 22
         : t == WT_Q5_1   ? 24 : t == WT_IQ4_NL ? 18
         : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176
-        : t == WT_IQ4_XS ? 136 : t == WT_Q2_K ? 84 : t == WT_Q3_K ? 110 : 210;
+        : t == WT_IQ4_XS ? 136 : t == WT_Q2_K ? 84 : t == WT_Q3_K ? 110
+        : t == WT_Q8_16  ? 276 : 210;
 }
 
 static inline float def_half(const uint8_t *p) { return f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
@@ -140,6 +142,14 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
             }
         return;
     }
+    if (t == WT_Q8_16) { /* ours: docs/format.md, "Plain codes" */
+        memcpy(&o->d, b + 272, 4), o->sub_k = 16;
+        for (int i = 0; i < 16; i++)
+            o->sub[i] = (int8_t)b[256 + i];
+        for (int i = 0; i < 256; i++)
+            o->code[i] = (int8_t)b[i];
+        return;
+    }
     o->d = def_half(b), o->dmin = def_half(b + 2);
     for (int j = 0; j < 8; j++)
         def_scale_min(j, b + 4, &o->sub[j], &o->min[j]);
@@ -162,7 +172,8 @@ static inline float def_block_value(WeightType t, const DefBlock *b, int i)
         return b->d * (float)b->code[i];
     float v = b->d * (float)b->sub[s];
     v       = v * (float)b->code[i];
-    return t == WT_Q6_K || t == WT_Q3_K || t == WT_IQ4_XS ? v : v - b->dmin * (float)b->min[s];
+    return t == WT_Q6_K || t == WT_Q3_K || t == WT_IQ4_XS || t == WT_Q8_16
+        ? v : v - b->dmin * (float)b->min[s];
 }
 
 /* One step of a row's sum: a block times its integers q, whose scale is dx. */

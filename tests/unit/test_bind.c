@@ -415,7 +415,7 @@ static void wrong_files_are_refused_by_name(void)
           true,
           "metadata type.embed: expected q8, q4, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, "
           "q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, "
-          "q4_z32, q4_z64 or q4_z128, found 'q9'" },
+          "q4_z32, q4_z64, q4_z128 or q8_16, found 'q9'" },
         { { .name = "layers.0.wv", .dtype = DT_I32 + 1 },
           false,
           false,
@@ -528,7 +528,7 @@ static void wrong_parts_are_refused_by_name(void)
           { .meta = "type.layers.0.wq", .value = "f32" },
           "metadata type.layers.0.wq: expected q8, q4, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, "
           "q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, "
-          "q4_z32, q4_z64 or q4_z128, found 'f32'" },
+          "q4_z32, q4_z64, q4_z128 or q8_16, found 'f32'" },
         { WT_Q4,
           { .meta = "type.layers.0.wq", .value = "q8" },
           "tensor layers.0.wq.s: expected no such tensor (layers.0.wq is q8 in the metadata)" },
@@ -545,7 +545,7 @@ static void wrong_parts_are_refused_by_name(void)
           { .meta = "type.embed", .value = "f16" },
           "metadata type.embed: expected q8, q4, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, "
           "q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, "
-          "q4_z32, q4_z64 or q4_z128, found 'f16'" },
+          "q4_z32, q4_z64, q4_z128 or q8_16, found 'f16'" },
         { WT_F32,
           { .meta = "type.embed", .value = "q8" },
           "tensor embed: expected dtype I8, found F32 (embed is q8 in the metadata)" },

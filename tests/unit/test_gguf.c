@@ -447,13 +447,13 @@ static void bad_tensors_are_refused(void)
         { "b", { 32, 8 }, 12, 64, "expected rows of a multiple of 256 for Q4_K, found 32" },
         { "b", { 0 }, 12, 64, "expected rows of a multiple of 256 for Q4_K, found 1" },
         { "b", { 16 }, 9, 64, "found Q8_1 (ggml type 9)" },
-        { "b", { 256 }, 34, 64, "found TQ1_0 (ggml type 34)" },
+        { "b", { 256 }, 36, 64, "found IQ4_NL_4_4 (ggml type 36)" },
         { "b",
           { 16 },
           28,
           64,
           "tensor b: expected a type of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to "
-          "Q6_K, IQ1_S to IQ4_XS or MXFP4, "
+          "Q6_K, IQ1_S to IQ4_XS, TQ1_0, TQ2_0 or MXFP4, "
           "found F64 (ggml type 28)" },
         { "b", { 16 }, 31, 64, "found Q4_0_4_4 (ggml type 31)" },
         { "b", { 16 }, 42, 64, "found unknown (ggml type 42)" },

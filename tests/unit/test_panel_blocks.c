@@ -8,10 +8,10 @@
 
 static const WeightType gguf_types[] = { WT_Q8_0, WT_Q4_0, WT_Q4_1, WT_Q5_0, WT_Q5_1, WT_Q2_K,
                                           WT_Q3_K, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_IQ4_NL, WT_IQ4_XS,
-                                          WT_MXFP4 };
+                                          WT_MXFP4, WT_Q8_16 };
 static const char *const gguf_names[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
                                           "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS",
-                                          "MXFP4" };
+                                          "MXFP4", NULL };
 enum { N_TYPES = sizeof gguf_types / sizeof *gguf_types, MAX_K = 512 };
 
 typedef struct Panel {
@@ -72,7 +72,7 @@ static void panels_hold_what_the_gguf_package_reads(void)
     bool       open = safetensors_open(&f, "tests/data/gguf/blocks.safetensors", &err),
          more = safetensors_open(&edges, "tests/data/gguf/block-edges.safetensors", &err);
     CHECK(open && more, "%s", err.msg);
-    for (int i = 0; open && more && i < N_TYPES; i++) /* of MXFP4, all scales and codes */
+    for (int i = 0; open && more && i < N_TYPES && gguf_names[i]; i++) /* of MXFP4, all */
         check_type(gguf_types[i] == WT_MXFP4 ? &edges : &f, gguf_types[i], gguf_names[i]);
     tensor_file_close(&f);
     tensor_file_close(&edges);
@@ -88,7 +88,7 @@ static uint8_t  random_byte(void)
 /* Every bit pattern, scales that are no number too: integers, and values in the formula's order. */
 static void any_bits_are_read_as_they_lie(void)
 {
-    static uint8_t rows[16 * 544];
+    static uint8_t rows[16 * 552];
     static float   row[MAX_K];
     for (int i = 0; i < N_TYPES * 20; i++) {
         WeightType t = gguf_types[i % N_TYPES];
@@ -150,6 +150,9 @@ static void parts_have_the_stored_shapes(void)
           { WT_Q5_K, 2, ".d", EL_F16, 4, { 3, 2, 2, 16 }, 128 },
         { WT_Q6_K, 0, "", EL_U8, 4, { 3, 32, 3, 64 }, 6144 },
           { WT_Q6_K, 1, ".s", EL_I8, 4, { 3, 8, 16, 4 }, 512 },
+        { WT_Q8_16, 0, "", EL_I8, 4, { 3, 128, 16, 4 }, 8192 },
+          { WT_Q8_16, 1, ".s", EL_I8, 4, { 3, 8, 16, 4 }, 512 },
+        { WT_Q8_16, 2, ".d", EL_F32, 3, { 3, 2, 16 }, 128 },
         { WT_Q6_K, 2, ".d", EL_F16, 3, { 3, 2, 16 }, 64 },
         { WT_IQ4_NL, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
          { WT_IQ4_NL, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },

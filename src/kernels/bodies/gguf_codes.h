@@ -17,6 +17,7 @@ V_INLINE f32x16 gguf_scale(WeightType t, const unsigned char *scales, int i)
 {
     return t == WT_MXFP4
         ? v_load_e8m0(scales + i * LANES)
+        : t == WT_Q8_16 ? v_load((const float *)(const void *)scales)
         : v_load_f16((const uint16_t *)(const void *)scales + i * LANES);
 }
 
@@ -101,10 +102,10 @@ V_INLINE void gguf_subs(i512 v[8], WeightType t, const unsigned char *s)
         v[0] = gguf_signed_six(v[0]), v[1] = gguf_signed_six(v[1]);
         return;
     }
-    if (t != WT_Q2_K && t != WT_Q6_K)
+    if (!weight_type_sub_bytes(t))
         gguf_sixes(v, s);
     UNROLL for (int i = 0; i < 4; i++) {
-        if (t == WT_Q2_K || t == WT_Q6_K)
+        if (weight_type_sub_bytes(t))
             v[i] = i_load(s + 64 * i);
         if (t == WT_Q2_K)
             v[4 + i] = i_high_nibbles(v[i]), v[i] = i_low_nibbles(v[i]);

@@ -121,9 +121,10 @@ V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
 /* The factors of the codes' offsets and of the minima, for n integers: types with runs int32
  * [8], the start of each run's sum, with zero points minus the sums of 32, or of q4_1 float [8],
- * the sums of 32; iq4_xs int32 [8], q3_k, q6_k int32 [16], the start of each sub-block's sum;
- * q4_k, q5_k int16 [8], the sums of 32; q2_k int16 [16], those of 16. If parts are words, q3_k
- * and q6_k have int16 [16], the sums of 16 times half the offset, for their sub-scales. */
+ * the sums of 32; iq4_xs int32 [8], q3_k, q6_k, q8_16 int32 [16], the start of each
+ * sub-block's sum; q4_k, q5_k int16 [8], the sums of 32; q2_k int16 [16], those of 16. If parts
+ * are words, q3_k and q6_k have int16 [16], the sums of 16 times half the offset, for their
+ * sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
