@@ -34,6 +34,9 @@ const Command *const all_commands[] = {
     &cmd_convert,
     &cmd_synth,
     &cmd_bench,
+    &cmd_pull,
+    &cmd_list,
+    &cmd_rm,
     &cmd_completions,
     &cmd_help,
     NULL

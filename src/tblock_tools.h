@@ -729,6 +729,59 @@ TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path,
                                const tblock_convert_options *opt, tblock_convert_report *report,
                                tblock_error *err);
 
+/* ---- Published models (docs/pull.md) --------------------------------------------------------- */
+
+/* The path of a model that is named like a published one: ORG/NAME[:FILE or QUANTIZATION] in the
+ * cache of the Hugging Face Hub on this machine, or [ORG/]NAME[:TAG] in ollama's store. Returns a
+ * copy of `name` if there is a file or a folder of that name, or no such model: opening it then
+ * says what is missing. Release with tblock_free. NULL: the model is there and cannot be opened
+ * (TBLOCK_INPUT: parts are missing, or it must be said which file is meant), or TBLOCK_SYSTEM. */
+TBLOCK_API char *tblock_model_path(const char *name, tblock_error *err);
+
+typedef struct tblock_pull_options {
+    const char *revision; /* a branch, a tag or a commit; NULL: that of the name, or main         */
+    bool        dry_run;  /* ask the Hub what there is, and write nothing                         */
+    /* called before each file of the model; there: it is in the cache already */
+    void (*file)(void *user, const char *path, uint64_t bytes, bool there);
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_pull_options;
+
+typedef struct tblock_pulled {
+    char     commit[41];
+    char     path[4096];     /* of the model, a file or a folder                                  */
+    size_t   n_files;
+    uint64_t bytes, fetched; /* of all files; of those that were not there                        */
+} tblock_pulled;
+
+/* Download a model of the Hub into its cache, where Python finds it too: of the repository only the
+ * files that tblock reads. The host is that of HF_ENDPOINT, the token that of HF_TOKEN or of the
+ * file of `hf auth login`. Every file is compared with its hash; what was cut off is continued.
+ * This is the only function that opens a connection; it loads libcurl. Fails with TBLOCK_USAGE (not
+ * a name of the Hub), TBLOCK_INPUT (no such repository, file or revision, a wrong hash) or
+ * TBLOCK_SYSTEM (the network, the disk, no libcurl). */
+TBLOCK_API bool tblock_pull(const char *name, const tblock_pull_options *opt, tblock_pulled *out,
+                            tblock_error *err);
+
+typedef struct tblock_kept {
+    const char *name;   /* ORG/NAME, or ollama's NAME:TAG                                         */
+    const char *commit; /* "": ollama's                                                           */
+    const char *kinds;  /* "safetensors", "GGUF Q4_K_M, GGUF Q8_0", "ollama"                      */
+    const char *path;
+    size_t      n_files;
+    uint64_t    bytes;
+} tblock_kept;
+
+/* Call `take` for each model in the cache of the Hub, by name, and then in ollama's store. The
+ * texts last until it returns. */
+TBLOCK_API bool tblock_kept_each(void (*take)(void *user, const tblock_kept *model), void *user,
+                                 tblock_error *err);
+
+/* Remove ORG/NAME from the cache of the Hub; with a file or a quantization only its files, and the
+ * blobs that no other file there needs. *bytes: how many were freed. dry_run: removes nothing. */
+TBLOCK_API bool tblock_kept_remove(const char *name, bool dry_run, uint64_t *bytes,
+                                   tblock_error *err);
+
 /* ---- Training (docs/train.md) ---------------------------------------------------------------- */
 
 /* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is

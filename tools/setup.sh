@@ -112,6 +112,8 @@ test|long|packages|compilers|browser|clients|neon|ranks|soak|real) requirements=
     need curl has curl # the examples of docs/serve.md
     # loaded by train and grad alone, at run time: no header, nothing to link
     need libopenblas0 has_library libopenblas.so.0
+    need libcurl4 has_library libcurl.so.4 # by pull alone
+    need openssl has openssl # the certificate of its test
     case $purpose in
     compilers) need gcc has gcc; need clang has clang ;;
     packages) needs_of_packages; needs_of_static_test ;;

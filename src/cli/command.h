@@ -120,7 +120,8 @@ typedef struct Command {
 
 extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_audit,
     cmd_embed, cmd_rerank, cmd_eval, cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize,
-    cmd_convert, cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
+    cmd_convert, cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_pull,
+    cmd_list, cmd_rm, cmd_help;
 
 extern const Command *const all_commands[]; /* in the order of the help; ends with NULL */
 /* The same table, set by main: help.c, which some commands need, would otherwise need them all. */

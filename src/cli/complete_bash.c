@@ -65,8 +65,10 @@ static void print_names(const Command *c)
 static void print_operand(const Command *c)
 {
     const Operand *o = c->syntax.operands;
-    if (!o->name)
+    if (!o->name) {
+        output_format(":");
         return;
+    }
     if (operand_is_file(o)) {
         output_format("files=1");
         return;

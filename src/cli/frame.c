@@ -44,6 +44,41 @@ static bool use_ranks(Frame *f, bool computes, tblock_ranks *ranks, tblock_error
                 f->command->syntax.command, tblock_ranks_size(ranks));
 }
 
+/* A published model may be given by its name: the value becomes its path. */
+static bool resolve(Frame *f, const char **value, tblock_error *err)
+{
+    if (!*value || f->n_named == FRAME_NAMES)
+        return true;
+    char *path = tblock_model_path(*value, err);
+    if (!path)
+        return false;
+    if (strcmp(path, *value) == 0) {
+        tblock_free(path);
+        return true;
+    }
+    *value = f->named[f->n_named++] = path;
+    return true;
+}
+
+/* Every operand and option whose value is called MODEL in the help. */
+static bool resolve_names(Frame *f, tblock_error *err)
+{
+    const Syntax *s = &f->command->syntax;
+    for (const Operand *o = s->operands; o && o->name; o++)
+        if (strcmp(o->name, "MODEL") == 0
+            && !resolve(f, (void *)((char *)f->args + o->where), err))
+            return false;
+    EACH_OPTION(o, g, s) {
+        const char **value = (void *)((char *)GROUP_AT(f->args, g) + o->where);
+        if (o->kind == OPT_TEXT && o->argument
+            && (strcmp(o->argument, "MODEL") == 0
+                || (path_ends(o->argument, "|MODEL") && *value && strpbrk(*value, "/:")))
+            && !resolve(f, value, err))
+            return false;
+    }
+    return true;
+}
+
 static bool take_options(Frame *f, tblock_ranks *ranks, tblock_error *err)
 {
     const Command        *c       = f->command;
@@ -51,6 +86,8 @@ static bool take_options(Frame *f, tblock_ranks *ranks, tblock_error *err)
     const ComputeOptions *compute = group_of(f, compute_options);
     const PromptOptions  *from    = group_of(f, prompt_options);
     const bool           *sandbox = value_of(f, "sandbox");
+    if (!resolve_names(f, err))
+        return false;
     compute = compute ? compute : group_of(f, compute_options + COMPUTE_SIZES);
     cli_set_quiet(((const GeneralOptions *)group_of(f, general_options))->quiet);
     f->path  = first && first->name && !operand_is_list(first) ? file_of(f, first->name) : NULL;
@@ -171,5 +208,7 @@ bool frame_run(const Command *command, void *args, tblock_ranks *ranks, tblock_e
     tblock_context_free(f.context);
     draft_close(&f.drafting);
     tblock_close(f.model);
+    for (size_t i = 0; i < f.n_named; i++)
+        tblock_free(f.named[i]);
     return good;
 }

@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 
-enum { FRAME_READS = COMMAND_READS + 2 };
+enum { FRAME_READS = COMMAND_READS + 2, FRAME_NAMES = 4 };
 
 struct Frame {
     const Command    *command;
@@ -19,6 +19,8 @@ struct Frame {
     PromptOptions     from;
     const DraftArgs  *draft;     /* NULL: the command has no such options */
 
+    char             *named[FRAME_NAMES]; /* paths of models that were named as published ones */
+    size_t            n_named;
     TextList          reads;     /* files besides models, NULL for none, "-" for standard input */
     const char       *read[FRAME_READS];
     const char       *other;     /* another model that the command reads; NULL: none */

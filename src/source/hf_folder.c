@@ -171,8 +171,8 @@ static bool refuse_shard(const Source *s, const Index *x, int first, Error *err)
     return fail(
         err, INPUT,
         "%s: expected its %d shards in the same folder, found no such file: %s (missing: %d): "
-        "finish the download, as with hf download ORG/NAME --local-dir %s",
-        x->path, x->n_shards, x->shards[first], missing, s->path);
+        "finish the download, as with tblock pull ORG/NAME",
+        x->path, x->n_shards, x->shards[first], missing);
 }
 
 static bool open_shards(Source *s, const Index *x, const struct WeightFiles *kind, Error *err)

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "format/bytes.h"
+#include "hub/hub.h"
 #include "source/hf.h"
 
 /* ---- Nothing there --------------------------------------------------------------------------- */
@@ -23,36 +24,21 @@ static bool is_file_name(const char *name)
     return false;
 }
 
-/* A hub id org/name, the length of org in *n_org; not a path that starts with an existing
- * folder. */
-static bool is_hub_id(const char *id, size_t *n_org)
+/* A name of the Hub; not a path that starts with an existing folder, nor one of a file. */
+static bool is_published(const char *path)
 {
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    char org[PATH_BYTES];
-    *n_org = strspn(id, allowed);
-    const char *name = id + *n_org + 1;
-    if (*n_org == 0 || *n_org >= sizeof org || id[0] == '.' || id[*n_org] != '/' || !*name
-        || name[strspn(name, allowed)] || is_file_name(name))
+    HubName hub;
+    if (!hub_name_read(path, &hub) || is_file_name(hub.repo))
         return false;
-    snprintf(org, sizeof org, "%.*s", (int)*n_org, id);
-    return !path_exists(org);
+    hub.repo[strcspn(hub.repo, "/")] = '\0';
+    return !path_exists(hub.repo);
 }
 
 bool refuse_missing(const char *path, const Error *why, Error *err)
 {
-    static const char *const before[] = { "hf://", "https://huggingface.co/", "https://hf.co/" };
-    const char *id = path;
-    size_t      n_org;
-    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
-        if (strncmp(path, before[i], strlen(before[i])) == 0)
-            id = path + strlen(before[i]);
-    if (why->status == INPUT && !path_exists(path) && is_hub_id(id, &n_org))
-        return fail(err, INPUT,
-                    "%s: no such file or folder, and tblock downloads nothing: run hf download %s "
-                    "--local-dir %s, then give the "
-                    "folder %s",
-                    path, id, id + n_org + 1, id + n_org + 1);
+    if (why->status == INPUT && !path_exists(path) && is_published(path))
+        return fail(err, INPUT, "%s: no such file or folder, and no such model in the cache of the "
+                                "Hub; to download it: tblock pull %s", path, path);
     return fail(err, why->status, "%s", why->msg);
 }
 
@@ -103,10 +89,8 @@ bool refuse_without_weights(const char *folder, Error *err)
                     "%s: %s, found %s: give that file itself, or download the index of the shards",
                     folder, expected, name);
     return fail(err, INPUT,
-                "%s: %s, found a config without weights: download them into this folder, as with "
-                "hf download ORG/NAME "
-                "--local-dir %s",
-                folder, expected, folder);
+                "%s: %s, found a config without weights: download them, as with tblock pull "
+                "ORG/NAME", folder, expected);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 # drawn from pools of good and bad ones; models are tiny or broken, so that nothing takes long.
 #   random_options.sh [--soak] [SEED]
 set -u
-export LC_ALL=C
+export LC_ALL=C HF_HUB_OFFLINE=1 # pull asks nobody
 cd "$(dirname "$0")/../.." || exit 4
 TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock}
 [[ $TBLOCK = /* ]] || TBLOCK=$PWD/$TBLOCK

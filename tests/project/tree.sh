@@ -13,7 +13,7 @@ check nothing_ignored_or_linked_is_kept "$(git ls-files -ci --exclude-standard; 
 check file_names_are_unique "$(git ls-files src tests tools packaging bench docs ':!tests/data' | sed 's|.*/||' | grep -E '\.(c|h|py|sh|md)$' | grep -v '^README.md$' | sort | uniq -d)"
 check the_program_knows_public_headers_and_base_alone "$(git grep -hE '^#include ".*/' -- src/cli src/serve src/main.c | grep -vE '"(base|cli|serve)/' | sort -u)"
 # The order of docs/design.md, from below.
-rooms=" base ranks quant format kernels model tokenizer chat constrain source runtime train report api "
+rooms=" base hub ranks quant format kernels model tokenizer chat constrain source runtime train report api "
 check a_room_uses_rooms_below "$(for room in $rooms; do
     git grep -hoE '^#include "[a-z]+/' -- "src/$room" | sort -u | sed -E 's|.*"(.*)/|\1|' | while read -r used; do
         [[ "${rooms%% $room *} $room " == *" $used "* ]] || echo "$room:$used"
