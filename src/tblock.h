@@ -45,7 +45,7 @@ enum tblock_status {
     TBLOCK_USAGE   = 2, /* wrong usage: an option or argument          */
     TBLOCK_INPUT   = 3, /* bad or unsupported input file               */
     TBLOCK_SYSTEM  = 4, /* the system failed: memory, disk, I/O        */
-    TBLOCK_UNKNOWN = 5  /* inconclusive: audit                         */
+    TBLOCK_UNKNOWN = 5  /* inconclusive: audit, a receipt not checked  */
 };
 
 typedef struct tblock_error {
@@ -228,8 +228,8 @@ typedef struct tblock_context_options {
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8" */
     const char *affinity; /* NULL or "none"; "cores": pin each thread to a physical core */
     bool        allow_nan; /* logits may be NaN; otherwise tblock_decode fails and says why */
-    const char *pages;    /* of a mapped model file: NULL or "auto": weights move into huge pages if
-                           * that pays off; "huge": they move now; "file": they stay mapped */
+    const char *pages; /* weights move into huge pages: NULL, "auto": if it pays; "huge"; "file" */
+    const struct tblock_recorded *recorded; /* of a record (tblock_tools.h); NULL: none */
 } tblock_context_options;
 
 /* Make a context. KV memory grows with the sequences; n_ctx reserves nothing. Threads start when

@@ -195,6 +195,20 @@ TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path,
  * the file's name lacks "logits". */
 TBLOCK_API bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err);
 
+/* What a golden file, a state or a receipt says of the context that it was recorded in. A context
+ * whose options point to it has at least its n_ctx if theirs is 0, and its rope_length if theirs is
+ * 0, unless the model's positions are learned or depend on no length. */
+typedef struct tblock_recorded {
+    int n_ctx;       /* positions that it needs; 0: not known */
+    int rope_length; /* 0: none */
+} tblock_recorded;
+
+/* What the context for a golden file or a state must have; with greedy, also for the continuations
+ * of the golden file. golden_path as in tblock_verify. Nothing else of the file is checked. Fails
+ * with TBLOCK_INPUT (no such file). */
+TBLOCK_API bool tblock_recorded_read(const char *golden_path, bool greedy, tblock_recorded *out,
+                                     tblock_error *err);
+
 /* Say in one line what is wrong with a row that is not ok: "logits differ from position 3 on:
  * expected within 0.0004, found ...". Writes at most n_out bytes, with the NUL. */
 TBLOCK_API void tblock_verify_explain(const tblock_verify_report *report,
@@ -246,14 +260,18 @@ enum { TBLOCK_RECEIPT_MOST = 1 << 24 };
 TBLOCK_API tblock_receipt *tblock_receipt_read(const char *json, size_t n_bytes, const char *name,
                                                tblock_error *err);
 
+/* What the context for it must have. Fails with TBLOCK_USAGE (a NULL). */
+TBLOCK_API bool tblock_receipt_recorded(const tblock_receipt *r, tblock_recorded *out,
+                                        tblock_error *err);
+
 enum tblock_receipt_verdict {
     TBLOCK_RECEIPT_HOLDS   = 0, /* every token and every bit                                      */
     TBLOCK_RECEIPT_OTHER   = 1, /* of another model, numerics or option than this context         */
     TBLOCK_RECEIPT_CHANGED = 2, /* a field before the sampled tokens was changed afterwards       */
     TBLOCK_RECEIPT_TOKEN   = 3, /* its logits do not give this token                              */
     TBLOCK_RECEIPT_LOGITS  = 4, /* the tokens were sampled from other logits                      */
-    TBLOCK_RECEIPT_FAILED  = 5, /* it cannot be computed: an id that is no token, too many of
-                                   them, an unsupported constraint, a logit that is NaN           */
+    TBLOCK_RECEIPT_FAILED  = 5, /* not checked: it cannot be computed: an id that is no token, too
+                                   many of them, an unsupported constraint, a logit that is NaN   */
     TBLOCK_RECEIPT_NOTHING = 6, /* no token was sampled, so there is nothing to check             */
     TBLOCK_RECEIPT_TEXT    = 7  /* its hash of the text is not that of the sampled tokens         */
 };

@@ -187,6 +187,8 @@ typedef struct RunSettings {
     char        rope_length[12]; /* "": the rotation depends on none */
 } RunSettings;
 RunSettings run_settings(const tblock_context *c, const char *loaded_as);
+/* What a record says: its number of tokens, and "rope_length" of its metadata (NULL: none). */
+void run_recorded(struct tblock_recorded *out, size_t n_tokens, const char *rope_length);
 
 /* Everything that changes the bits of the results, or the text that ids stand for, as strings. They
  * live as long as the model, s, and the strings of s. A value of NULL: this run has no such
@@ -339,7 +341,7 @@ void junit_case(TextOut *o, const char *suite, const JunitCase *c);
 bool junit_end(TextOut *o, const char *path, Error *err);
 /* One case for each of n rows, which nth describes, with a buffer for its own texts. rows NULL: the
  * file for a check that could not run. */
-typedef struct JunitRoom { char name[32], out[96]; } JunitRoom;
+typedef struct JunitRoom { char name[32], out[96], why[544]; } JunitRoom;
 typedef void JunitNth(const void *rows, size_t i, JunitRoom *room, JunitCase *c);
 bool junit_rows(const char *path, const char *suite, const void *rows, size_t n, JunitNth *nth,
                 const Error *why, Error *err);

@@ -14,6 +14,7 @@
 #include "base/threads.h"
 #include "model/config_keys.h"
 #include "model/tensor_list.h"
+#include "tblock_tools.h"
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 
@@ -77,15 +78,22 @@ static bool pages_parse(const char *name, Pages *out, Error *err)
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
+    const tblock_recorded recorded = o->recorded ? *o->recorded : (tblock_recorded){ 0 };
     if (!check_range("n_ctx", o->n_ctx, 0, 1 << 24, err)
         || !check_range("n_seqs", o->n_seqs, 0, MAX_SEQS, err)
         || !check_range("n_batch", o->n_batch, 0, MAX_BATCH, err)
         || !check_range("threads", o->threads, 0, MAX_THREADS, err)
-        || !check_range("rope_length", o->rope_length, 0, 1 << 24, err))
+        || !check_range("rope_length", o->rope_length, 0, 1 << 24, err)
+        || !check_range("recorded n_ctx", recorded.n_ctx, 0, 1 << 24, err)
+        || !check_range("recorded rope_length", recorded.rope_length, 0, 1 << 24, err))
         return false;
     c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
+    if (!o->n_ctx && recorded.n_ctx > c->n_ctx && cfg->positions != POS_LEARNED)
+        c->n_ctx = recorded.n_ctx;
     if (config_rope_length(cfg))
-        c->rope_length = o->rope_length ? o->rope_length : c->n_ctx;
+        c->rope_length = o->rope_length            ? o->rope_length
+                         : recorded.rope_length ? recorded.rope_length
+                                                   : c->n_ctx;
     else if (o->rope_length)
         return fail(err, USAGE, "rope_length: expected none with rope type %s, whose rotation "
                                 "depends on no length, found %d",

@@ -283,6 +283,30 @@ static bool read_cases(GoldenFile *g, const tblock_context *c, bool greedy, Erro
     return true;
 }
 
+bool tblock_recorded_read(const char *golden_path, bool greedy, tblock_recorded *out,
+                          tblock_error *err)
+{
+    NEED(false, err, golden_path, out);
+    GoldenFile g    = { .path = golden_path };
+    const bool good = open_files(&g, NULL, err);
+    size_t     most = 0;
+    for (int i = 0, n = g.st.tensors ? g.st.n_tensors : 2; good && i < n; i++) {
+        const Tensor *t     = tensor_at(&g, i);
+        const size_t  named = strlen(t->name);
+        GoldenCase    k     = { 0 };
+        if (!is_tokens(t->name) || named - strlen("tokens") >= sizeof k.prefix)
+            continue;
+        memcpy(k.prefix, t->name, named - strlen("tokens"));
+        const Tensor *after = greedy ? golden_sibling(&g, &k, "greedy") : NULL;
+        size_t        holds = t->n_elements; /* the last token of `greedy` is compared, not run */
+        holds += after && after->n_elements ? after->n_elements - 1 : 0;
+        most = holds > most ? holds : most;
+    }
+    run_recorded(out, most, good ? golden_meta(&g, "rope_length") : NULL);
+    golden_close(&g);
+    return good;
+}
+
 bool golden_open(GoldenFile *g, const char *path, const char *tokens, bool greedy,
                  const tblock_context *c, Error *err)
 {

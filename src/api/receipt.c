@@ -185,6 +185,13 @@ bool tblock_receipt_json(const tblock_receipt *r, char **json, tblock_error *err
     HOST_ENV_RETURN(bool, write(r, json, err));
 }
 
+bool tblock_receipt_recorded(const tblock_receipt *r, tblock_recorded *out, tblock_error *err)
+{
+    NEED(false, err, r, out);
+    run_recorded(out, r->n_ids, r->fact[ROPE_LENGTH_FACT]);
+    return true;
+}
+
 /* ---- The chain ------------------------------------------------------------------------------- */
 
 bool receipt_begin(const tblock_receipt *r, Digest *out, Error *err)

@@ -3,10 +3,19 @@
 #include "api/api.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "source/source.h"
 #include "tblock_tools.h"
+
+void run_recorded(tblock_recorded *out, size_t n_tokens, const char *rope_length)
+{
+    enum { MOST = 1 << 24 }; /* of both; a longer one does not fit any context */
+    const long length = rope_length ? strtol(rope_length, NULL, 10) : 0;
+    *out = (tblock_recorded){ n_tokens < MOST ? (int)n_tokens : MOST,
+                              length > 0 && length <= MOST ? (int)length : 0 };
+}
 
 RunSettings run_settings(const tblock_context *c, const char *loaded_as)
 {

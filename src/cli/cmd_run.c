@@ -51,13 +51,34 @@ typedef struct Running {
 
 /* ---- Before the first token ------------------------------------------------------------------ */
 
+/* Of --load-state: if the state and the prompt are longer than the model's context, the run has
+ * room for both and for what it generates. A state that cannot be read is reported when it is
+ * loaded. */
+static bool state_brings(Running *r, tblock_error *err)
+{
+    const RunArgs   *a     = r->args;
+    Frame           *f     = r->f;
+    tblock_recorded *known = &f->compute.recorded;
+    if (!a->load_state || !tblock_recorded_read(a->load_state, false, known, NULL))
+        return true;
+    f->from.continues = true;
+    if (!frame_prompt(f, err))
+        return false;
+    const size_t n = (size_t)known->n_ctx + f->prompt.n;
+    known->n_ctx   = n > (size_t)f->info.n_ctx && n < CTX_MOST - (size_t)a->n_predict
+        ? (int)n + a->n_predict
+        : 0;
+    return true;
+}
+
 static bool load(Running *r, tblock_error *err)
 {
     const RunArgs *a     = r->args;
     Frame         *f     = r->f;
     double         start = clock_seconds();
 
-    if (!frame_model(f, err) || !frame_context(f, err) || !frame_draft(f, err))
+    if (!frame_model(f, err) || !state_brings(r, err) || !frame_context(f, err)
+        || !frame_draft(f, err))
         return false;
     tblock_context_describe(f->context, &r->computing);
     r->stats.load_s = clock_seconds() - start;
@@ -171,7 +192,7 @@ static bool read_prompt(Running *r, tblock_error *err)
     r->f->from.continues  = a->load_state != NULL;
     bool good             = !a->load_state
         || tblock_state_load(r->f->context, 0, a->load_state, &loaded, &r->n_loaded, err);
-    good = good && frame_prompt(r->f, err) && open_generation(r, loaded, err);
+    good = good && (r->f->prompt.ids || frame_prompt(r->f, err)) && open_generation(r, loaded, err);
     tblock_free(loaded);
     return good;
 }

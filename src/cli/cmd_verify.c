@@ -225,6 +225,8 @@ static bool verify_golden(Frame *f, tblock_error *err)
                                 .tol = a->tol,
                                 .progress = progress_advance,
                                 .trust_hash = a->trust_hash };
+    /* A file that cannot be read is reported when it is compared. */
+    (void)tblock_recorded_read(golden_of(a), a->greedy, &f->compute.recorded, NULL);
     bool ran  = opened && frame_context(f, err) && compare(a, f->context, &o, &report, err);
     bool good = write_junit(f, ran ? &report : NULL, err) && ran && answer(a, &report, err);
     tblock_free(report.rows);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include "base/error.h"
 #include "base/report_rows.h"
-#include "tblock.h"
+#include "tblock_tools.h"
 
 /* ---- options.c ------------------------------------------------------------------------------- */
 
@@ -421,6 +421,7 @@ typedef struct ComputeOptions {
     TextList    keep, lora;
     bool        silent;         /* no option: the context has no notes */
     int         n_seqs;         /* no option: sequences of the context; 0: 1 */
+    tblock_recorded recorded;   /* no option: by the golden file, state or receipts that it reads */
     struct tblock_ranks *ranks; /* no option: the ranks that share the model; NULL: none */
 } ComputeOptions;
 extern const Option compute_options[];
@@ -428,6 +429,7 @@ extern const Option compute_options[];
 /* The first options, --ctx and --threads; a command with its own of these skips them. */
 enum { COMPUTE_SIZES = 2 };
 
+enum { CTX_MOST = 1 << 24 }; /* of --ctx */
 enum { COMPUTE_BATCH = 512 }; /* maximum tokens per batch; a larger one reads the weights no
                                * faster */
 

@@ -26,7 +26,7 @@ const Option general_options[] = {
 #define AT(field) offsetof(ComputeOptions, field)
 const Option compute_options[] = {
     /* ctx and threads come first: COMPUTE_SIZES */
-    { "ctx", 'c', "N", OPT_INT, AT(n_ctx), 0, 1 << 24, "0", "context length; 0: the model's own" },
+    { "ctx", 'c', "N", OPT_INT, AT(n_ctx), 0, CTX_MOST, "0", "context length; 0: the model's own" },
     OPTION_THREADS(AT(threads), ", fewer for a tiny model"),
     { "affinity", 0, "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
       "cores: pin each thread to a physical core; two such processes at once use the same cores" },
@@ -182,7 +182,8 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
         .n_ctx = o->n_ctx, .n_seqs = o->n_seqs, .n_batch = COMPUTE_BATCH, .threads = o->threads,
         .rope_length = o->rope_length, .isa = o->isa, .math = o->math,
         .activations = o->activations, .kv_type = o->kv_type,
-        .affinity = o->affinity, .allow_nan = o->allow_nan, .pages = o->pages }, err);
+        .affinity = o->affinity, .allow_nan = o->allow_nan, .pages = o->pages,
+        .recorded = &o->recorded }, err);
     tblock_context_info computing;
     if (c && o->lora.n && !choose_loras(c, &o->lora, err)) {
         tblock_context_free(c);

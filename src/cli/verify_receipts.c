@@ -78,7 +78,8 @@ static void receipt_row(Rows *r, const Table *t, const char *name, const tblock_
              (Cell[]){ v_shown(v_text(name), cli_shown(shown, name)), v_count(v->n_given),
                        v_count(v->n_drawn), v_int(v->version),
                        v_shown(v_text(verdicts[v->verdict]),
-                               v->verdict        ? verdicts[v->verdict]
+                               v->verdict == TBLOCK_RECEIPT_FAILED ? "not checked"
+                              : v->verdict      ? verdicts[v->verdict]
                               : v->version == 1 ? "every token and every bit (version 1)"
                                                 : "every token and every bit"),
                         token ? v_int(v->position) : v_none(), token ? v_int(v->found) : v_none(),
@@ -128,10 +129,14 @@ static bool tell(const ReceiptFiles *in, const Verifying *v, tblock_error *err)
     };
     Rows        r = OUTPUT_ROWS(in->json, 0);
     const Table t = TABLE_OF(columns);
-    size_t      n_hold = 0, bad = in->files.n;
-    for (size_t i = in->files.n; i-- > 0;) {
+    size_t      n_hold = 0, n_open = 0, bad = in->files.n; /* the first that does not hold, else */
+    for (size_t i = in->files.n; i-- > 0;) {               /* the first that was not checked */
+        const bool open = row[i].verdict == TBLOCK_RECEIPT_FAILED;
         n_hold += row[i].verdict == TBLOCK_RECEIPT_HOLDS;
-        bad = row[i].verdict == TBLOCK_RECEIPT_HOLDS ? bad : i;
+        n_open += open;
+        if (row[i].verdict != TBLOCK_RECEIPT_HOLDS
+            && (!open || bad == in->files.n || row[bad].verdict == TBLOCK_RECEIPT_FAILED))
+            bad = i;
     }
     rows_open(&r, NULL, '{');
     rows_members(&r, { "ok", v_flag(bad == in->files.n) },
@@ -142,11 +147,15 @@ static bool tell(const ReceiptFiles *in, const Verifying *v, tblock_error *err)
     rows_table_end(&r, "receipts");
     block_rows(&r, in, v);
     rows_close(&r, '}');
-    rows_text(&r, "%zu of %zu receipts hold; %s\n", n_hold, in->files.n,
-              data_said(!in->trust_hash));
+    rows_text(&r, "%zu of %zu receipts hold", n_hold, in->files.n);
+    if (n_open)
+        rows_text(&r, ", %zu not checked", n_open);
+    rows_text(&r, "; %s\n", data_said(!in->trust_hash));
+    const bool open = bad < in->files.n && row[bad].verdict == TBLOCK_RECEIPT_FAILED;
     return output_rows(&r, err) && output_flush(err)
         && (bad == in->files.n
-            || fail(err, TBLOCK_NO, "%s: %s", in->files.texts[bad], row[bad].why));
+            || fail(err, open ? TBLOCK_UNKNOWN : TBLOCK_NO, "%s: %s%s", in->files.texts[bad],
+                    open ? "not checked: " : "", row[bad].why));
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -178,21 +187,48 @@ static bool open_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
         if (!read_one(in->files.texts[i], &v->receipt[i], err))
             return false;
     return bisect(v, in, err) && frame_model(v->frame, err)
-        && frame_apart(v->frame, in->junit, NULL, err) && frame_context(v->frame, err);
+        && frame_apart(v->frame, in->junit, NULL, err);
 }
 
-static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
+/* A context for the receipts from `first` on, as far as they have the same rope_length. Returns how
+ * many these are; 0: failed. */
+static size_t open_context(Verifying *v, size_t first, size_t n, tblock_error *err)
+{
+    Frame          *f = v->frame;
+    tblock_recorded one, *all = &f->compute.recorded;
+    size_t          i = first;
+    if (!tblock_receipt_recorded(v->receipt[first], all, err))
+        return 0;
+    for (i++; i < n && tblock_receipt_recorded(v->receipt[i], &one, err)
+              && one.rope_length == all->rope_length; i++)
+        all->n_ctx = one.n_ctx > all->n_ctx ? one.n_ctx : all->n_ctx;
+    tblock_context_free(f->context);
+    f->compute.silent = first > 0; /* its notes were printed */
+    return frame_context(f, err) ? i - first : 0;
+}
+
+static bool verify_some(Verifying *v, const ReceiptFiles *in, size_t first, size_t n,
+                        tblock_error *err)
 {
     progress_show("verifying", 0);
     bool good = tblock_receipt_verify(
-        v->frame->context, v->receipt, in->files.n,
+        v->frame->context, v->receipt + first, n,
         &(tblock_receipt_verify_options){ .progress   = progress_advance,
                                           .trust_hash = in->trust_hash,
                                           .one_block  = v->block >= 0,
                                           .block      = v->block >= 0 ? (size_t)v->block : 0 },
-        v->row, err);
+        v->row + first, err);
     progress_end();
     return good;
+}
+
+static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
+{
+    size_t n = 0;
+    for (size_t first = 0; first < in->files.n; first += n)
+        if (!(n = open_context(v, first, in->files.n, err)) || !verify_some(v, in, first, n, err))
+            return false;
+    return true;
 }
 
 /* --junit: also if nothing was compared, for a reader that only sees the file; but not if the file
