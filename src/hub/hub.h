@@ -115,6 +115,7 @@ typedef struct HttpReply {
     long     status;         /* 0: none came */
     int64_t  start;          /* of the bytes in a reply with status 206; -1: not said */
     int64_t  retry_after;    /* seconds; -1: not said */
+    uint64_t taken;          /* bytes of its body that were taken before */
     char     error_code[64]; /* what the Hub calls the error: RepoNotFound, GatedRepo ...; or "" */
 } HttpReply;
 
@@ -128,8 +129,9 @@ typedef struct Http Http;
 Http *http_open(const char *bearer, Error *err);
 void  http_close(Http *h); /* accepts NULL */
 
-/* Gets the bytes of url from byte `from` on. True: a reply came, whatever its status. A redirect
- * from https leads to https alone. Fails with SYSTEM: *cut says that trying again may help. */
+/* Gets the bytes of url from byte `from` on; a server without ranges sends all (status 200). True:
+ * a reply came, whatever its status. A redirect from https leads to https alone. Fails with SYSTEM:
+ * *cut says that trying again may help. */
 bool http_get(Http *h, const char *url, uint64_t from, HttpTake *take, void *user,
               HttpReply *reply, bool *cut, Error *err);
 

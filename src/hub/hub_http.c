@@ -2,6 +2,7 @@
 #include "hub/hub.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,10 @@
 enum {
     OPT_FOLLOWLOCATION = 52, OPT_LOW_SPEED_LIMIT = 19, OPT_LOW_SPEED_TIME = 20, OPT_MAXREDIRS = 68,
     OPT_CONNECTTIMEOUT = 78, OPT_NOSIGNAL = 99, OPT_PROTOCOLS = 181, OPT_REDIR_PROTOCOLS = 182,
-    OPT_WRITEDATA = 10001, OPT_URL = 10002, OPT_ERRORBUFFER = 10010, OPT_USERAGENT = 10018,
+    OPT_WRITEDATA = 10001, OPT_URL = 10002, OPT_RANGE = 10007, OPT_ERRORBUFFER = 10010,
+    OPT_USERAGENT = 10018,
     OPT_HTTPHEADER = 10023, OPT_HEADERDATA = 10029, OPT_CAINFO = 10065,
-    OPT_WRITEFUNCTION = 20011, OPT_HEADERFUNCTION = 20079, OPT_RESUME_FROM_LARGE = 30116,
+    OPT_WRITEFUNCTION = 20011, OPT_HEADERFUNCTION = 20079,
     PROTO_HTTP = 1, PROTO_HTTPS = 2, GLOBAL_ALL = 3, ERROR_BYTES = 256,
     /* errors of a connection, after which a new one may do better */
     E_RESOLVE = 6, E_CONNECT = 7, E_HTTP2 = 16, E_PARTIAL = 18, E_TIMEOUT = 28, E_TLS = 35,
@@ -123,7 +125,9 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
     Http *h = user;
     if (h->reply->status != 200 && h->reply->status != 206)
         return size * n; /* the words of an error page */
-    return h->take(h->user, h->reply, data, size * n) ? size * n : 0;
+    const bool taken = h->take(h->user, h->reply, data, size * n);
+    h->reply->taken += size * n;
+    return taken ? size * n : 0;
 }
 
 /* ---- Transfers ------------------------------------------------------------------------------- */
@@ -208,6 +212,7 @@ bool http_get(Http *h, const char *url, uint64_t from, HttpTake *take, void *use
               HttpReply *reply, bool *cut, Error *err)
 {
     const bool secure = strncmp(url, "https://", 8) == 0;
+    char       range[24];
     *reply            = (HttpReply){ .start = -1, .retry_after = -1 };
     h->take           = take;
     h->user           = user;
@@ -215,7 +220,8 @@ bool http_get(Http *h, const char *url, uint64_t from, HttpTake *take, void *use
     h->error[0]       = '\0';
     h->setopt(h->curl, OPT_URL, url);
     h->setopt(h->curl, OPT_REDIR_PROTOCOLS, (long)(PROTO_HTTPS | (secure ? 0 : PROTO_HTTP)));
-    h->setopt(h->curl, OPT_RESUME_FROM_LARGE, (int64_t)from);
+    snprintf(range, sizeof range, "%" PRIu64 "-", from);
+    h->setopt(h->curl, OPT_RANGE, from ? range : (char *)NULL);
     const int code = h->perform(h->curl);
     *cut           = is_transient(code);
     return code == 0

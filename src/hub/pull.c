@@ -73,11 +73,21 @@ typedef struct Transfer {
 
 static uint64_t reached(const void *user) { return ((const Transfer *)user)->at; }
 
-/* A server that ignores the range sends the file from its start. */
+static bool start_again(Transfer *t, Error *err)
+{
+    t->pull->done -= t->at;
+    t->at = 0;
+    return ftruncate(t->fd, 0) == 0 || system_failed(t->path, err);
+}
+
 static bool take_bytes(void *user, const HttpReply *reply, const void *data, size_t n)
 {
     Transfer *t = user;
     Pull     *p = t->pull;
+    if (reply->status == 200 && !reply->taken && t->at && !start_again(t, NULL)) {
+        t->error = errno; /* a server without ranges begins at the start */
+        return false;
+    }
     if (reply->status == 206 && reply->start >= 0 && (uint64_t)reply->start > t->at) {
         t->wrong = "another range of bytes than it was asked for";
         return false;
@@ -102,8 +112,7 @@ static bool take_bytes(void *user, const HttpReply *reply, const void *data, siz
  * SIZE", a NUL and the bytes. */
 static bool hash_file(const Transfer *t, char hex[65], Error *err)
 {
-    static const char digits[] = "0123456789abcdef";
-    FileMap           map;
+    FileMap map;
     if (!file_map_open(&map, t->path, err))
         return false;
     bool good = true;
@@ -120,11 +129,8 @@ static bool hash_file(const Transfer *t, char hex[65], Error *err)
         if (map.size)
             sha1_update(&ctx, map.size, map.data);
         sha1_digest(&ctx, sizeof digest, digest);
-        for (size_t i = 0; i < sizeof digest; i++) {
-            hex[2 * i]     = digits[digest[i] >> 4];
-            hex[2 * i + 1] = digits[digest[i] & 15];
-        }
-        hex[2 * sizeof digest] = '\0';
+        for (size_t i = 0; i < sizeof digest; i++)
+            snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     }
     file_map_close(&map);
     return good;
@@ -158,13 +164,6 @@ static bool open_transfer(Transfer *t, Error *err)
     t->at = (uint64_t)st.st_size <= t->file->size ? (uint64_t)st.st_size : 0;
     t->pull->done += t->at;
     return ftruncate(t->fd, (off_t)t->at) == 0 || system_failed(t->path, err);
-}
-
-static bool start_again(Transfer *t, Error *err)
-{
-    t->pull->done -= t->at;
-    t->at = 0;
-    return ftruncate(t->fd, 0) == 0 || system_failed(t->path, err);
 }
 
 /* Gets the bytes that are missing. */

@@ -226,6 +226,21 @@ def what_was_cut_off_is_continued():
         need([h.get("Range") for p, h in at.hub.log[1:]] == ["bytes=7-", None], f"found {at.hub.log[1:]}")
 
 
+def a_server_without_ranges_begins_again():
+    with Place(repository()) as at:
+        tries = []
+
+        def cut(answer):
+            tries.append(answer.headers["Range"])
+            del answer.headers["Range"]
+            answer.send_bytes(gguf(), 700 if len(tries) == 1 else None)
+            return True
+        at.hub.lies["model-Q4_K_M.gguf"] = cut
+        at.run("pull", "org/name")
+        need(tries == [None, "bytes=700-"], f"found {tries}")
+        at.run("info", "org/name")
+
+
 def a_server_that_never_ends_a_file_is_given_up():
     with Place(repository()) as at:
         at.hub.lies["model-Q4_K_M.gguf"] = lambda answer: answer.send_bytes(gguf(), 0) or True
@@ -378,6 +393,6 @@ def ollamas_store_is_read():
 if __name__ == "__main__":
     only = option_only(__doc__).parse_args().only
     sys.exit(attempt_all(a_model_of_the_hub_is_pulled_listed_run_and_removed, only_what_tblock_reads_is_taken, shards_come_together_and_a_choice_is_asked_for,
-                         a_dry_run_writes_nothing, what_was_cut_off_is_continued, a_server_that_never_ends_a_file_is_given_up,
+                         a_dry_run_writes_nothing, what_was_cut_off_is_continued, a_server_without_ranges_begins_again, a_server_that_never_ends_a_file_is_given_up,
                          wrong_bytes_are_refused_and_removed, lists_that_lie_are_refused, refusals_say_what_to_do, a_token_goes_to_the_hub_alone,
                          tls_is_checked, broken_caches_are_named, ollamas_store_is_read, only=only))
