@@ -45,13 +45,14 @@ static double number_in(const char *text, const char *key)
     return x < 0x1p64 ? x : -1;
 }
 
-enum { SMALL_FILE = 8192 };
+/* Room for memory.stat; this runs where the stack may be 64 KB in all. */
+enum { SMALL_FILE = 4096 };
 
-static bool read_in(const char *folder, const char *name, char text[SMALL_FILE])
+static bool read_in(const char *folder, const char *name, char *text, size_t n)
 {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return file_of_system_text(path, text, SMALL_FILE);
+    return file_of_system_text(path, text, n);
 }
 
 /* Lowers *left to what a group of processes may still take: the cached files that count for it,
@@ -60,11 +61,12 @@ static void lower_left(double *left, const char *folder, const char *limit_name,
                        const char *used_name, const char *active, const char *inactive)
 {
     char   text[SMALL_FILE];
-    double limit = read_in(folder, limit_name, text) ? number_in(text, "") : -1,
-           used  = limit >= 0 && read_in(folder, used_name, text) ? number_in(text, "") : -1;
+    double limit = read_in(folder, limit_name, text, sizeof text) ? number_in(text, "") : -1,
+           used  = limit >= 0 && read_in(folder, used_name, text, sizeof text)
+                ? number_in(text, "") : -1;
     if (used < 0)
         return;
-    if (read_in(folder, "memory.stat", text))
+    if (read_in(folder, "memory.stat", text, sizeof text))
         used -= fmax(number_in(text, active), 0) + fmax(number_in(text, inactive), 0);
     double rest = limit - fmax(used, 0);
     *left       = rest < *left ? (rest < 1 ? 1 : rest) : *left;
@@ -83,10 +85,11 @@ static void lower_by_v1(void *left, const char *folder)
 
 double memory_available(const char *root)
 {
-    char          text[SMALL_FILE], path[PATH_MAX];
+    char          text[256], path[PATH_MAX]; /* of meminfo the first lines are enough */
     struct rlimit space;
     snprintf(path, sizeof path, "%s/proc", root);
-    double left = read_in(path, "meminfo", text) ? number_in(text, "MemAvailable:") * 1024 : 0;
+    double left = read_in(path, "meminfo", text, sizeof text)
+        ? number_in(text, "MemAvailable:") * 1024 : 0;
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
         return 0; /* such a limit asks us to stay small */
     if (left <= 0)
