@@ -94,24 +94,26 @@ class Test(Program):
         run = ("run", model, "--ids", ids, "-n", 4, "--quiet", "--ctx", 100)
         self.run(self.tblock, "logits", model, "--ids", ids, "-o", golden, "--quiet", "--ctx", 100, "--rope-length", 60)
         self.run(self.tblock, *run, "--rope-length", 60, "--save-state", state, "--receipt", receipt)
-        for options in ((), ("--ctx", 60)):
-            self.run(self.tblock, "verify", model, golden, "--rope-length", 60, *options)
-            self.run(self.tblock, "verify", model, receipt, "--rope-length", 60, *options)
+        for options in ((), ("--ctx", 60), ("--rope-length", 60)):
+            self.run(self.tblock, "verify", model, golden, *options)
+            self.run(self.tblock, "verify", model, receipt, *options)
         if json.loads(receipt.read_text())["run"]["rope_length"] != "60":
             raise Failure("the receipt lacks the length")
-        answer = subprocess.run([self.tblock, "verify", model, receipt, "--ctx", "100"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode()
+        answer = subprocess.run([self.tblock, "verify", model, receipt, "--rope-length", "100"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode()
         if "rope_length 60 (here 100)" not in answer:
             raise Failure(f"a receipt of another length: {answer}")
-        said = self.refused(3, *run[:2], "--load-state", state, "--ids", 5, "-n", 1, "--quiet", "--ctx", 100)
+        said = self.refused(3, *run[:2], "--load-state", state, "--ids", 5, "-n", 1, "--quiet", "--ctx", 100, "--rope-length", 100)
         if "rope_length" not in said:
             raise Failure(f"a state of another length: {said}")
-        self.run(self.tblock, *run[:2], "--load-state", state, "--ids", 5, "-n", 1, "--quiet", "--ctx", 100, "--rope-length", 60)
+        for options in ((), ("--ctx", 100), ("--ctx", 100, "--rope-length", 60)):
+            self.run(self.tblock, *run[:2], "--load-state", state, "--ids", 5, "-n", 1, "--quiet", *options)
 
     def advised(self):
-        """A golden of another length says which option makes it equal."""
+        """A golden brings its length; compared with another one, it says which option makes it equal."""
         model, golden = MODELS / "llama-dynamic-ntk", self.out / "advised.golden"
         self.run(self.tblock, "logits", model, "--ids", "1,2,3,4", "-o", golden, "--quiet", "--ctx", 100)
-        said = self.refused(1, "verify", model, golden)
+        self.run(self.tblock, "verify", model, golden)
+        said = self.refused(1, "verify", model, golden, "--rope-length", 48)
         if "--rope-length 100" not in said:
             raise Failure(said)
 
