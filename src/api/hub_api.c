@@ -9,14 +9,14 @@
 char *tblock_model_path(const char *name, tblock_error *err)
 {
     NEED(NULL, err, name);
-    char    path[PATH_BYTES];
-    HubName hub;
-    bool    found = path_exists(name);
-    if (!found && hub_name_read(name, &hub) && !hub_cache_find(&hub, name, path, &found, err))
+    char       path[PATH_BYTES];
+    HubName    hub;
+    const bool there = path_exists(name);
+    bool       found = false;
+    if (!there && ((hub_name_read(name, &hub) && !hub_cache_find(&hub, name, path, &found, err))
+                   || (!found && !ollama_find(name, path, &found, err))))
         return NULL;
-    if (!found && !path_exists(name) && !ollama_find(name, path, &found, err))
-        return NULL;
-    char *copy = strdup(found && !path_exists(name) ? path : name);
+    char *copy = strdup(found ? path : name);
     if (!copy)
         no_memory(name, err);
     return copy;
@@ -33,11 +33,11 @@ bool tblock_pull(const char *name, const tblock_pull_options *opt, tblock_pulled
                  tblock_error *err)
 {
     NEED(false, err, name, out);
-    HubName                   hub;
-    const tblock_pull_options none = { 0 };
-    opt = opt ? opt : &none;
+    HubName hub;
+    opt = opt ? opt : &(tblock_pull_options){ 0 };
     if (opt->revision && !hub_is_revision(opt->revision))
-        return fail(err, TBLOCK_USAGE, "%s: expected a branch, a tag or a commit", opt->revision);
+        return fail(err, USAGE, "revision: expected a branch, a tag or a commit, found '%s'",
+                    opt->revision);
     return read_name(name, &hub, err) && hub_pull(&hub, name, opt, out, err);
 }
 

@@ -29,6 +29,9 @@ bool hub_name_read(const char *text, HubName *out);
 /* Is it a branch, a tag or a commit, in characters that a path and an address can have? */
 bool hub_is_revision(const char *text);
 
+/* Does text begin with n lowercase hex digits, and no more? */
+bool hub_is_hex(const char *text, size_t n);
+
 /* Could it be the path of a file in a repository? Relative, without empty parts, "." and "..". */
 bool hub_is_file_path(const char *path);
 
@@ -71,6 +74,9 @@ bool hub_choose(HubFiles *f, const char *what, const char *shown, const HubFile 
 __attribute__((format(printf, 3, 4)))
 #endif
 bool hub_path(char out[PATH_BYTES], Error *err, const char *fmt, ...);
+
+/* Fails with SYSTEM: the path, and errno in words. */
+bool hub_failed(const char *path, Error *err);
 
 enum { HUB_COMMIT = 41 };
 

@@ -21,6 +21,11 @@ bool hub_path(char out[PATH_BYTES], Error *err, const char *fmt, ...)
                 out, PATH_BYTES - 1);
 }
 
+bool hub_failed(const char *path, Error *err)
+{
+    return fail(err, SYSTEM, "%s: %s", path, strerror(errno));
+}
+
 /* A variable that is set and not empty; "~/" at its start is the home. NULL: there is none. */
 static const char *variable(const char *name, char out[PATH_BYTES])
 {
@@ -66,10 +71,7 @@ bool hub_cache_repo(const char *repo, char out[PATH_BYTES], Error *err)
 
 /* ---- Snapshots ------------------------------------------------------------------------------- */
 
-static bool is_commit(const char *text)
-{
-    return strspn(text, "0123456789abcdef") == HUB_COMMIT - 1 && !text[HUB_COMMIT - 1];
-}
+static bool is_commit(const char *text) { return hub_is_hex(text, HUB_COMMIT - 1); }
 
 static bool read_ref(const char *folder, const char *revision, char commit[HUB_COMMIT])
 {
@@ -132,7 +134,9 @@ static bool add_files(const char *snapshot, const char *under, int depth, HubFil
                                   && add_files(snapshot, place, depth - 1, out, err));
         } else if (good) {
             HubFile *file = hub_files_add(out, name, err);
-            good          = file != NULL && out->n < MOST;
+            good          = file != NULL
+                && (out->n < MOST || fail(err, INPUT, "%s: expected fewer than %d files, found "
+                                                      "more", snapshot, MOST));
             if (file)
                 file->size = there ? (uint64_t)st.st_size : UINT64_MAX;
         }

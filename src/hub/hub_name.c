@@ -35,6 +35,11 @@ bool hub_is_revision(const char *text)
     return strlen(text) < HUB_REVISION && hub_is_file_path(text);
 }
 
+bool hub_is_hex(const char *text, size_t n)
+{
+    return strspn(text, "0123456789abcdef") == n && !text[n];
+}
+
 bool hub_is_file_path(const char *path)
 {
     for (const char *part = path;; part++) {

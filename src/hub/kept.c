@@ -100,7 +100,7 @@ bool hub_kept_each(TakeKept *take, void *user, Error *err)
         return false;
     const int n = names_in(place, &names);
     if (n < 0 && errno != ENOENT)
-        return fail(err, SYSTEM, "%s: %s", place, strerror(errno));
+        return hub_failed(place, err);
     for (int i = 0; i < n; i++)
         if (strncmp(names[i]->d_name, "models--", 8) == 0
             && hub_path(folder, NULL, "%s/%s", place, names[i]->d_name))
@@ -120,21 +120,20 @@ static bool remove_tree(const char *path, Removal *r, Error *err)
     struct dirent **names;
     char            inner[PATH_BYTES];
     if (lstat(path, &st) != 0)
-        return errno == ENOENT || fail(err, SYSTEM, "%s: %s", path, strerror(errno));
+        return errno == ENOENT || hub_failed(path, err);
     if (S_ISREG(st.st_mode))
         r->bytes += (uint64_t)st.st_size;
     if (!S_ISDIR(st.st_mode))
-        return r->dry_run || unlink(path) == 0
-            || fail(err, SYSTEM, "%s: %s", path, strerror(errno));
+        return r->dry_run || unlink(path) == 0 || hub_failed(path, err);
     const int n    = names_in(path, &names);
-    bool      good = n >= 0 || fail(err, SYSTEM, "%s: %s", path, strerror(errno));
+    bool      good = n >= 0 || hub_failed(path, err);
     for (int i = 0; good && i < n; i++)
         if (strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
             good = hub_path(inner, err, "%s/%s", path, names[i]->d_name)
                 && remove_tree(inner, r, err);
     free_names(names, n);
     return good
-        && (r->dry_run || rmdir(path) == 0 || fail(err, SYSTEM, "%s: %s", path, strerror(errno)));
+        && (r->dry_run || rmdir(path) == 0 || hub_failed(path, err));
 }
 
 /* Does a link in another snapshot, or of a file that stays, lead to this blob? */
@@ -180,7 +179,7 @@ static bool remove_files(const char *folder, const char *commit, const HubFiles 
         const bool own = n > 0 && hub_path(target, NULL, "%s/blobs/%s", folder, path_name(blob))
             && !is_used(folder, commit, files, target);
         if (!r->dry_run && unlink(link) != 0)
-            return fail(err, SYSTEM, "%s: %s", link, strerror(errno));
+            return hub_failed(link, err);
         if (own && !remove_tree(target, r, err))
             return false;
     }

@@ -25,8 +25,8 @@ static bool store(int n, char out[PATH_BYTES])
 
 static bool is_digest(const JsonNode *j)
 {
-    return j && j->kind == NODE_STRING && j->n == 71 && strncmp(j->text, "sha256:", 7) == 0
-        && strspn(j->text + 7, "0123456789abcdef") == 64;
+    return j && j->kind == NODE_STRING && strncmp(j->text, "sha256:", 7) == 0
+        && hub_is_hex(j->text + 7, 64);
 }
 
 /* The digest of the weights. Another layer that changes them is refused. */

@@ -24,11 +24,6 @@ typedef struct Pull {
     uint64_t                   done, todo;         /* bytes, of those that are not there */
 } Pull;
 
-static bool system_failed(const char *path, Error *err)
-{
-    return fail(err, SYSTEM, "%s: %s", path, strerror(errno));
-}
-
 /* Makes the folder of this path, and those above it. */
 static bool make_folder_of(const char *path, Error *err)
 {
@@ -36,7 +31,7 @@ static bool make_folder_of(const char *path, Error *err)
     for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return system_failed(part, err);
+            return hub_failed(part, err);
     }
     return true;
 }
@@ -77,7 +72,7 @@ static bool start_again(Transfer *t, Error *err)
 {
     t->pull->done -= t->at;
     t->at = 0;
-    return ftruncate(t->fd, 0) == 0 || system_failed(t->path, err);
+    return ftruncate(t->fd, 0) == 0 || hub_failed(t->path, err);
 }
 
 static bool take_bytes(void *user, const HttpReply *reply, const void *data, size_t n)
@@ -146,7 +141,7 @@ static bool lock_file(Transfer *t, Error *err)
         return false;
     t->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (t->lock < 0)
-        return system_failed(path, err);
+        return hub_failed(path, err);
     return flock(t->lock, LOCK_EX | LOCK_NB) == 0
         || fail(err, SYSTEM, "%s: another program downloads this file: wait for it and try again "
                              "(%s is locked)", t->file->path, path);
@@ -160,10 +155,10 @@ static bool open_transfer(Transfer *t, Error *err)
     t->fd = open(t->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     struct stat st;
     if (t->fd < 0 || fstat(t->fd, &st) != 0)
-        return system_failed(t->path, err);
+        return hub_failed(t->path, err);
     t->at = (uint64_t)st.st_size <= t->file->size ? (uint64_t)st.st_size : 0;
     t->pull->done += t->at;
-    return ftruncate(t->fd, (off_t)t->at) == 0 || system_failed(t->path, err);
+    return ftruncate(t->fd, (off_t)t->at) == 0 || hub_failed(t->path, err);
 }
 
 /* Gets the bytes that are missing. */
@@ -176,7 +171,7 @@ static bool get_rest(Transfer *t, Error *err)
         return true;
     if (!repository_get(&t->pull->from, url, reached, take_bytes, t, err)) {
         errno = t->error;
-        return t->error   ? system_failed(t->path, err)
+        return t->error   ? hub_failed(t->path, err)
             : t->wrong ? fail(err, INPUT, "%s: %s sent %s", t->file->path, t->pull->from.endpoint,
                               t->wrong)
                        : false;
@@ -214,7 +209,7 @@ static bool fetch(Pull *p, const HubFile *file, Error *err)
     bool     good = blob_path(p, file, "", path, err) && open_transfer(&t, err);
     /* another program may have ended it before it gave us the lock */
     if (good && !is_there(p, file)) {
-        good = get_right(&t, err) && (file_sync(t.fd) == 0 || system_failed(t.path, err));
+        good = get_right(&t, err) && (file_sync(t.fd) == 0 || hub_failed(t.path, err));
         const int failed = good ? file_publish(t.path, path) : 0;
         if (failed)
             good = fail(err, SYSTEM, "%s: %s", path, file_publish_failed(failed));
@@ -244,7 +239,7 @@ static bool link_file(const Pull *p, const HubFile *f, Error *err)
     if (n > 0 && (size_t)n == strlen(to) && memcmp(old, to, (size_t)n) == 0)
         return true;
     unlink(temp);
-    return (symlink(to, temp) == 0 && rename(temp, path) == 0) || system_failed(path, err);
+    return (symlink(to, temp) == 0 && rename(temp, path) == 0) || hub_failed(path, err);
 }
 
 /* Which commit the branch or the tag is now. A commit has no reference. */

@@ -155,7 +155,7 @@ static bool take_text(void *user, const HttpReply *reply, const void *data, size
 
 static bool is_hex(const JsonNode *j, size_t n)
 {
-    return j && j->kind == NODE_STRING && j->n == n && strspn(j->text, "0123456789abcdef") == n;
+    return j && j->kind == NODE_STRING && hub_is_hex(j->text, n);
 }
 
 /* One of "siblings". A name that leads out of the folder is the server's lie. */
