@@ -58,12 +58,16 @@ typedef struct ChatTurn {
     const int32_t *ids; size_t n_ids; const char *sampled; size_t n_sampled;
 } ChatTurn;
 
+/* What a template sees of the keys with null values: none, all, or a null content as "". */
+typedef enum NullKeys { NULLS_DROPPED, NULLS_KEPT, NULLS_EMPTY } NullKeys;
+
 /* A conversation of one template, ready to render; it borrows its n turns. Release with
  * conversation_free. most_steps: per rendering; 0: as jinja_render. dropped: a message has null
- * values, whose keys the template sees only if nulls. */
+ * values. */
 typedef struct Conversation {
     const ChatTemplate *t; const ChatTurn *turn; size_t n;
-    JsonDoc data; JsonNode *answer, *messages; unsigned most_steps; bool dropped, nulls;
+    JsonDoc data; JsonNode *answer, *messages; unsigned most_steps; bool dropped;
+    NullKeys nulls;
 } Conversation;
 
 /* INPUT: a message is not a JSON object, or there is none. `out` is zeroed on failure. */
@@ -71,8 +75,8 @@ bool conversation_new(const ChatTemplate *t, const ChatTurn *turn, size_t n, Con
                       Error *err);
 void conversation_free(Conversation *c);
 /* Renders the first n messages. answer: with the generation prompt. Keys with null values are left
- * out, as in transformers 5.24; if the template then fails, it is run again with them, and so is
- * every later rendering. Errors: as jinja_render, of the first of the two. */
+ * out, as in transformers 5.24; if the template then fails, it is run again with them, then with ""
+ * for a null content, and so is every later rendering. Errors: as jinja_render, of the first. */
 bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err);
 
 /* ---- chat_tokens.c --------------------------------------------------------------------------- */

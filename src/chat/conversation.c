@@ -158,8 +158,8 @@ void chat_template_free(ChatTemplate *t)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* As transformers: keys with null values are dropped, unless c->nulls, and reasoning under any of
- * its names becomes both reasoning_content and thinking. */
+/* As transformers: keys with null values are dropped, unless c->nulls says otherwise, and reasoning
+ * under any of its names becomes both reasoning_content and thinking. */
 static void out_message(TextOut *o, const JsonDoc *d, Conversation *c)
 {
     static const char *const names[] = { "reasoning_content", "thinking", "reasoning", NULL };
@@ -174,10 +174,11 @@ static void out_message(TextOut *o, const JsonDoc *d, Conversation *c)
     JSON_NODES (i, d->node) {
         bool null = i->kind == NODE_NULL;
         c->dropped |= null;
-        if ((null && (!c->nulls || (thought && key_is(i, "reasoning_content"))))
-            || (thought && key_is(i, "thinking")))
-            continue;
-        json_out_pair(o, d, i);
+        if (null && c->nulls == NULLS_EMPTY && key_is(i, "content"))
+            json_out(o, "content: ''");
+        else if (!(null && (c->nulls != NULLS_KEPT || (thought && key_is(i, "reasoning_content"))))
+                 && !(thought && key_is(i, "thinking")))
+            json_out_pair(o, d, i);
     }
     const JsonNode *content = node_get(d->node, "reasoning_content");
     if (thought && (!content || content->kind == NODE_NULL)) {
@@ -274,21 +275,24 @@ static bool render(Conversation *c, size_t n, bool answer, JinjaText *out, Error
 }
 
 /* Up to transformers 5.22 a template saw the keys with null values, and older ones test for them,
- * as in `message['content'] is none`. */
+ * as in `message['content'] is none`. Others (Qwen3) take no content but a text, also beside calls,
+ * for which OpenAI's own answers have null. */
 bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err)
 {
-    Error        why = { 0 }, again = { 0 };
-    Conversation with = { .t = c->t, .turn = c->turn, .n = c->n, .most_steps = c->most_steps,
-                          .nulls = true };
+    Error why = { 0 }, again = { 0 };
     if (render(c, n, answer, out, &why))
         return true;
-    if (why.status == INPUT && c->dropped && !c->nulls && write_data(&with, &again)
-        && render(&with, n, answer, out, &again)) {
-        conversation_free(c);
-        *c = with;
-        return true;
+    for (NullKeys nulls = c->nulls + 1; nulls <= NULLS_EMPTY && why.status == INPUT && c->dropped;
+         nulls++) {
+        Conversation with = { .t = c->t, .turn = c->turn, .n = c->n, .most_steps = c->most_steps,
+                              .nulls = nulls };
+        if (write_data(&with, &again) && render(&with, n, answer, out, &again)) {
+            conversation_free(c);
+            *c = with;
+            return true;
+        }
+        conversation_free(&with);
     }
-    conversation_free(&with);
     return fail(err, why.status, "%s", why.msg);
 }
 

@@ -235,7 +235,8 @@ static const Field beside_text[] = {
 };
 static const PartForm text_parts = { (const char *const[]){ "text", NULL }, beside_text };
 
-/* A message unchanged, except for its content, which becomes one text. */
+/* A message unchanged, except for its content, which becomes one text. Beside calls, null and none
+ * are the same: SDKs leave null out. */
 static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode *m, TextOut *o)
 {
     TextOut text = { 0 };
@@ -251,7 +252,7 @@ static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode
             json_out_member(o, "content", text.text, text.n);
         }
     }
-    json_out(o, "}");
+    json_out(o, !node_get(m, "content") && node_get(m, "tool_calls") ? "content: null}" : "}");
     o->failed |= text.failed;
     text_out_free(&text);
     return good;

@@ -130,7 +130,10 @@ void turn_end(Turn *turn, Talk *t)
     TextOut *o = &t->messages;
     if (turn->role) {
         json_out(o, "{role: %s", turn->role);
-        json_out_member(o, "content", turn->text.text, turn->text.n);
+        if (turn->text.n || !turn->calls.n) /* templates test for null beside calls */
+            json_out_member(o, "content", turn->text.text, turn->text.n);
+        else
+            json_out(o, "content: null");
         if (turn->reasoning.n)
             json_out_member(o, "reasoning_content", turn->reasoning.text, turn->reasoning.n);
         if (turn->calls.n) {

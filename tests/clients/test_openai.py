@@ -10,7 +10,7 @@ import openai  # noqa: E402
 import pydantic  # noqa: E402
 
 from made_to_say import CHAT, NAME, SAID, made_to_say, plain  # noqa: E402
-from server import HELLO, TOOLS, Server, talking  # noqa: E402
+from server import HELLO, TEMPLATE, TOOLS, Server, talking  # noqa: E402
 from verdicts import attempt_all  # noqa: E402
 
 
@@ -88,6 +88,17 @@ def calls_and_reasoning():
                             {"role": "tool", "tool_call_id": found.tool_calls[0].id, "content": "a flower"}]
         again = dict(messages=messages, tools=TOOLS, max_tokens=8, seed=2)
         assert api.create(model=NAME, **again).choices[0].message.content == s.post(CHAT, **again)["choices"][0]["message"]["content"]
+
+
+def calls_without_text_go_back_as_they_came():
+    """Their content is null, and a template like Qwen3's takes nothing but a text."""
+    with talking(template=TEMPLATE.replace("{{ m.content }}", "{{ m.content + '' }}")) as s:
+        api = client(s).chat.completions
+        found = api.create(model=NAME, **made_to_say(s, SAID[SAID.index("<tool_call>"):], tools=TOOLS)).choices[0].message
+        assert found.content is None and found.tool_calls, found
+        result = {"role": "tool", "tool_call_id": found.tool_calls[0].id, "content": "a flower"}
+        for form in (found, found.model_dump(), found.model_dump(exclude_none=True)):
+            assert api.create(model=NAME, messages=HELLO + [form, result], tools=TOOLS, max_tokens=8).usage.completion_tokens == 8
 
 
 class Age(pydantic.BaseModel):
@@ -200,5 +211,5 @@ def who_takes_too_long_is_told():
         raised(openai.APITimeoutError, client(s, timeout=0.02).completions.create, **given)
 
 
-sys.exit(attempt_all(models_are_listed, completions, conversations, calls_and_reasoning, answers_that_fit_a_class, responses,
-                     embeddings, errors_are_those_of_the_client, who_is_refused_comes_again, who_takes_too_long_is_told))
+sys.exit(attempt_all(models_are_listed, completions, conversations, calls_and_reasoning, calls_without_text_go_back_as_they_came,
+                     answers_that_fit_a_class, responses, embeddings, errors_are_those_of_the_client, who_is_refused_comes_again, who_takes_too_long_is_told))

@@ -169,11 +169,11 @@ def run(*options, prompt, model=MODEL):
     return json.loads(done.stdout)
 
 
-def talking(*options, template=TEMPLATE):
+def talking(*options, template=TEMPLATE, model=MODEL):
     """A server whose model talks by a template."""
     file = tempfile.NamedTemporaryFile("w", suffix=".jinja")
     file.write(template)
     file.flush()
-    s = Server("--chat-format", file.name, *options)
+    s = Server("--chat-format", file.name, *options, model=model)
     s.template = file
     return s
