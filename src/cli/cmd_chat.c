@@ -343,7 +343,7 @@ static bool converse_with(Chat *c, Frame *f, tblock_error *err)
 {
     const ChatArgs *a = c->args;
     SessionOptions  o = { .chat = &a->chat,
-                          .n_predict = a->n_predict,
+                          .n_predict = a->n_predict < 0 ? 0 : a->n_predict,
                           .raw = a->raw,
                           .sampling = &a->sampling,
                           .constraint = &a->constraint };
@@ -420,8 +420,8 @@ static const Option chat_options[] = {
       "input" },
     { "show-prompt", 0,  NULL,   OPT_FLAG, AT(show_prompt), 0, 0, NULL,
       "print what the model would read, as JSON with text and ids, and end" },
-    { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   0, 1 << 20, "0",
-      "at most N tokens in an answer; 0: as many as fit" },
+    { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   -1, 1 << 20, "0",
+      "at most N tokens in an answer; 0 or -1: as many as fit" },
     { "raw",         0,  NULL,   OPT_FLAG, AT(raw),         0, 0, NULL,
       "print replies as they are generated, with what marks reasoning and calls" },
     { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL,

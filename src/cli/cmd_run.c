@@ -64,10 +64,10 @@ static bool state_brings(Running *r, tblock_error *err)
     f->from.continues = true;
     if (!frame_prompt(f, err))
         return false;
-    const size_t n = (size_t)known->n_ctx + f->prompt.n;
-    known->n_ctx   = n > (size_t)f->info.n_ctx && n < CTX_MOST - (size_t)a->n_predict
-        ? (int)n + a->n_predict
-        : 0;
+    const int    room = a->n_predict < 0 ? 0 : a->n_predict;
+    const size_t n    = (size_t)known->n_ctx + f->prompt.n;
+    const bool   fits = n < CTX_MOST - (size_t)room;
+    known->n_ctx      = fits && n > (size_t)f->info.n_ctx ? (int)n + room : 0;
     return true;
 }
 
@@ -154,7 +154,8 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
     if (n > (size_t)r->computing.n_ctx)
         return fail(err, TBLOCK_USAGE, "the %sprompt has %zu tokens, but the context holds %d",
                     loaded ? "state with the " : "", n, r->computing.n_ctx);
-    int32_t *ids = malloc(n * sizeof *ids);
+    const int most = a->n_predict > 0 ? a->n_predict : -1 - a->n_predict; /* there 0 and -1 swap */
+    int32_t  *ids  = malloc(n * sizeof *ids);
     if (!ids)
         return no_memory(NULL, err);
     if (loaded)
@@ -163,7 +164,7 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
     const tblock_generation_options opt = { .ids = ids,
                                             .n_ids = n,
                                             .sampling = sampling_of(&a->sampling, r->stats.seed),
-                                            .max_tokens = a->n_predict ? a->n_predict : -1,
+                                            .max_tokens = most,
                                             .stop_texts = a->stop.texts,
                                             .n_stop_texts = a->stop.n,
                                             .constraint = r->constraint,
@@ -447,8 +448,8 @@ static bool run(Frame *f, tblock_error *err)
 
 #define AT(field) offsetof(RunArgs, field)
 static const Option generate_options[] = {
-    { "predict", 'n', "N",    OPT_INT,   AT(n_predict), 0, 1 << 20, "256",
-      "generate at most N tokens; 0: only read the prompt" },
+    { "predict", 'n', "N",    OPT_INT,   AT(n_predict), -1, 1 << 20, "256",
+      "generate at most N tokens; 0: only read the prompt; -1: until the context is full" },
     { "stop",     0,  "TEXT", OPT_TEXTS, AT(stop), 0, 0, NULL,
       "stop before this text would be printed" },
     { "echo",     0,  NULL,   OPT_FLAG,  AT(echo), 0, 0, NULL, "print the prompt first" },

@@ -210,6 +210,7 @@ static void print_examples(const char *title, const Example *e)
 void help_command(const Command *command)
 {
     const Syntax *s = &command->syntax;
+    char          also[1024];
 
     print_wrapped(command->summary, output_format("tblock %s:", s->command), EXAMPLE_COLUMN);
     output_format("\nUsage: tblock %s", s->command);
@@ -227,6 +228,8 @@ void help_command(const Command *command)
             print_option(o);
     }
     print_examples("Examples", command->examples);
+    if (*alias_list(s, also, sizeof also))
+        print_wrapped(also, output_format("\nAlso read:") - 1, 0);
 }
 
 static void print_facts(const char *title, const Fact *fact)

@@ -55,6 +55,28 @@ void print_words(const char *words);
  * `quote`. */
 void print_quoted(const char *text, const char *special, const char *quote);
 
+/* ---- aliases.c ------------------------------------------------------------------------------- */
+
+/* Names of options that users of other programs know. */
+
+typedef struct Alias {
+    const char *of;     /* our name; MODEL: the operand */
+    const char *name;   /* without the dashes */
+    char        letter; /* 0: none */
+} Alias;
+
+/* The aliases that a command reads (NULL: all), after `last` (NULL: from the first). NULL: no more.
+ * A command reads those of its options, except names that are options of its own. */
+const Alias *alias_next(const Syntax *s, const Alias *last);
+
+/* Our name of an option as typed (n bytes, without the dashes): an alias is resolved, and _ counts
+ * as -. An unknown name is returned as it is, in out. */
+enum { ALIAS_BYTES = 64 }; /* no option is that long */
+const char *alias_read(const Syntax *s, const char *typed, size_t n, char out[ALIAS_BYTES]);
+
+/* "--temperature for --temp; ...", into out, which is returned; "" without any. */
+const char *alias_list(const Syntax *s, char *out, size_t n_out);
+
 /* ---- nearest.c ------------------------------------------------------------------------------- */
 
 /* Finds the known word that a mistyped one probably means. */

@@ -223,6 +223,15 @@ static void put_shared_groups(void)
             }
 }
 
+static void put_aliases(void)
+{
+    char also[1024];
+    section("OTHER NAMES OF OPTIONS");
+    put_text("Commands that have these options also read the names of other programs, and _ for - "
+             "in a name:");
+    put_text(alias_list(NULL, also, sizeof also));
+}
+
 static void put_facts(const char *title, const Fact *fact)
 {
     section(title);
@@ -254,6 +263,7 @@ void man_page_print(void)
     for (const Command *const *c = commands; *c; c++)
         put_command(*c);
     put_shared_groups();
+    put_aliases();
     put_facts("EXIT STATUS", help_statuses);
     put_facts("ENVIRONMENT", help_environment);
 }

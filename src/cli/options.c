@@ -306,6 +306,8 @@ static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, tb
     snprintf(word, sizeof word, "%.*s", (int)(n < 64 ? n : 64), typed);
     EACH_OPTION(o, g, syntax)
         nearest_offer(&near, o->name);
+    for (const Alias *a = alias_next(syntax, NULL); a; a = alias_next(syntax, a))
+        nearest_offer(&near, a->name);
     const char *meant = nearest_answer(&near);
     if (meant)
         return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?",
@@ -338,13 +340,33 @@ static bool take_value(ArgReader *r, const Option *o, const OptionGroup *g, cons
     return option_set(o, GROUP_AT(r->args, g), attached, err);
 }
 
+/* -m MODEL: the first operand, which then is no operand of the line. */
+static bool take_model(ArgReader *r, const char *attached, tblock_error *err)
+{
+    const char **model = (void *)((char *)r->args + r->syntax->operands->where);
+    if (!attached && r->i == r->argc)
+        return fail(err, TBLOCK_USAGE, "--model: expected a value (MODEL), found the end of the "
+                                       "line");
+    attached = attached ? attached : r->argv[r->i++];
+    if (*model)
+        return fail(err, TBLOCK_USAGE, "--model: expected one MODEL, before other arguments; found "
+                                       "'%s' before '%s'", *model, attached);
+    *model        = attached;
+    r->n_operands = 1;
+    return true;
+}
+
 static bool read_long(ArgReader *r, const char *arg, tblock_error *err)
 {
-    size_t      n = strcspn(arg, "=");
+    char        typed[ALIAS_BYTES];
+    size_t      n     = strcspn(arg, "=");
     const char *value = arg[n] ? arg + n + 1 : NULL;
+    const char *name  = alias_read(r->syntax, arg, n, typed);
 
+    if (strcmp(name, "MODEL") == 0)
+        return take_model(r, value, err);
     EACH_OPTION(o, g, r->syntax) {
-        if (strlen(o->name) != n || memcmp(o->name, arg, n) != 0)
+        if (strcmp(o->name, name) != 0)
             continue;
         if (value && !o->argument)
             return fail(err, TBLOCK_USAGE, "--%s: expected no value, found '%s'", o->name, value);
@@ -356,8 +378,10 @@ static bool read_long(ArgReader *r, const char *arg, tblock_error *err)
 /* -temp would mean -t with the value emp, which nobody wants. */
 static bool is_long_name(const ArgReader *r, const char *letters)
 {
+    char        typed[ALIAS_BYTES];
+    const char *name = alias_read(r->syntax, letters, strlen(letters), typed);
     EACH_OPTION(o, g, r->syntax)
-        if (letters[1] && strcmp(o->name, letters) == 0)
+        if (letters[1] && strcmp(o->name, name) == 0)
             return true;
     return false;
 }
@@ -411,6 +435,10 @@ static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
         EACH_OPTION(o, g, r->syntax)
             if (!known && o->letter == *s)
                 known = o, of = g;
+        for (const Alias *a = alias_next(r->syntax, NULL); !known && a;
+             a = alias_next(r->syntax, a))
+            if (a->letter == *s)
+                return take_model(r, s[1] ? s + 1 : NULL, err);
         if (!known)
             return unknown_letter(r->syntax, s, err);
         if (known->argument)

@@ -191,11 +191,13 @@ def commands_of_other_pages_exist():
 def options_of_other_pages_exist():
     commands = re.findall(r"^  (\w+) ", tblock("help").split("Commands:")[1].split("\n\n")[0], re.M)
     known = OPTIONS.union(*(options_of(c) for c in commands))
+    for command in commands:  # and the names of other programs
+        known.update(re.findall(r"--[a-z-]+", tblock("help", command).partition("\nAlso read:")[2]))
     def beside(page):
         scripts = "".join(f.read_text(encoding="utf-8") for f in (ROOT / page).parent.glob("*.py"))
         return set(re.findall(r'add_argument\("(--[\w-]+)', scripts))
     gone = [f"{page}: {o}" for page, text in other_pages() for o in re.findall(r"(?<![\w-])--[a-z][\w-]*", text)
-            if o not in known and o not in beside(page)]
+            if not {o, o.replace("_", "-")} & known and o not in beside(page)]
     need(not gone, f"no such option: {gone}")
 
 

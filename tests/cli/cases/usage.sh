@@ -60,7 +60,7 @@ try run m -n --temp 0
 try run m -n 1.5
 try run m -n 1e3
 try run m -n 99999999999999999999999
-try run m -n -1
+try run m -n -2
 try run m -n ''
 try run m -n5x
 try run m --top-p 1.1
