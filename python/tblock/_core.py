@@ -1,16 +1,16 @@
 """Between Python and the C library: errors, handles, options, records, callbacks. Nothing here knows a model."""
 from __future__ import annotations
 
-import inspect
 import json
 import operator
 import os
 import threading
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, TypeVar
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ._c import ffi, lib
+from .peers import no_option
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_Handle = TypeVar("_Handle", bound="Handle")
 
 # ---- Errors ----------------------------------------------------------------------------------------------------------
 
@@ -34,6 +34,10 @@ class CheckError(Error):
 class UsageError(Error, ValueError):
     """An argument is out of range, of the wrong type, or does not go with another."""
     status = 2
+
+
+class OptionError(UsageError, TypeError):
+    """There is no option of that name."""
 
 
 class InputError(Error, ValueError):
@@ -107,7 +111,7 @@ class Handle:
         """Release it, and all that was made from it. Closing twice does nothing."""
         self._cell.close()
 
-    def __enter__(self) -> Any:
+    def __enter__(self: _Handle) -> _Handle:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -266,7 +270,7 @@ class Options:
         known = [f for f in fields if f not in ("user", "go_on") and not (f.startswith("n_") and f[2:] in fields)]
         for name, value in values.items():
             if name not in known:
-                raise TypeError("there is no option %r; expected one of: %s" % (name, ", ".join(known)))
+                raise OptionError(no_option(kind[len("tblock_"):-len("_options")], name, known))
             if value is not None and name != "progress":
                 self._set(name, fields[name].type, fields, value)
         if "progress" in fields:  # always, so that Ctrl-C is seen; what can stop is go_on, where there is one
@@ -317,29 +321,6 @@ def _sampling() -> Iterator[tuple[str, tuple[str, Any]]]:
 
 #: The library's table of sampling options: of each its field in tblock_sampler_options, and the default of `tblock run`.
 SAMPLING = dict(_sampling())
-
-
-class SamplingOptions(TypedDict, total=False):
-    """The names of SAMPLING for type checkers and editors, which cannot ask the library."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repeat_penalty: float
-    presence_penalty: float
-    frequency_penalty: float
-    min_tokens: int
-
-
-def takes_sampling(method: _Method) -> _Method:
-    """A method whose **sampling are the options of SAMPLING: they, with their defaults, are shown in its signature."""
-    shown = inspect.signature(method)
-    own = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=type(usual).__name__)
-               for name, (_, usual) in SAMPLING.items()]
-    setattr(method, "__signature__", shown.replace(parameters=own + options))
-    return method
 
 
 # ---- Callbacks -------------------------------------------------------------------------------------------------------

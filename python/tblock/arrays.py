@@ -6,7 +6,7 @@ import math
 import os
 import tempfile
 import threading
-from typing import Any, Iterator, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,13 @@ import numpy.typing as npt
 from ._c import ffi, lib
 from ._core import InputError, Record, SystemFailure, UsageError, c_json, call, expect, text_of
 from .model import Floats, Model, Path
+from .options import takes_options
 from .tools import convert
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import ArraysOptions
 
 try:
     import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
@@ -171,8 +177,9 @@ class Weights(Mapping[str, Floats]):
         return "<tblock.Weights of %r: %d tensors>" % (self.model.path, len(self))
 
 
+@takes_options
 def write_model(path: Path, config: Mapping[str, Any], weights: Mapping[str, Any], *, type: Optional[str] = None,
-                tokenizer: Optional[Path] = None, **options: Any) -> Record:
+                tokenizer: Optional[Path] = None, **options: Unpack[ArraysOptions]) -> Record:
     """Make a model file of arrays. config: the keys of docs/format.md; weights: an array for each tensor that it asks for, float32,
     float16 or bfloat16, of the shapes of docs/format.md. type: of the matrices; None: as given. tokenizer: a model or a published
     tokenizer. Other options are those of convert, and so is the answer. Raises InputError for a weight that is missing, unknown or of

@@ -2,13 +2,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from ._c import ffi, lib
 from ._core import Handle, Options, Record, UsageError, c_json, c_text, call, expect, text_of
 from .context import Context
 from .generation import Generation
 from .model import Ids, Model, array, owned
+from .options import show_as, takes_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import GenerateOptions
 
 Message = Mapping[str, Any]
 
@@ -23,7 +29,8 @@ class Chat(Handle):
     "YYYY-MM-DD" for templates that ask for it. Messages are dicts as in OpenAI's API; special tokens that they spell stay
     ordinary text (docs/chat.md)."""
 
-    def __init__(self, model: Model, *, format: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
+    @takes_options
+    def __init__(self, model: Model, *, format: Optional[str] = None, tools: Optional[Sequence[Mapping[str, Any]]] = None,
                  args: Optional[Mapping[str, Any]] = None, date: Optional[str] = None) -> None:
         opt = Options("tblock_chat_options", {
             "format": format, "date": date, "tools": None if tools is None else c_json("tools", tools),
@@ -46,6 +53,7 @@ class Chat(Handle):
             c.json = text
         return given, texts
 
+    @takes_options
     def render(self, messages: Sequence[Message], *, answer: bool = True) -> Ids:
         """A conversation as ids [n]. answer: with what opens the assistant's answer."""
         given, texts = self._given(messages)
@@ -53,6 +61,7 @@ class Chat(Handle):
         call("tblock_chat_render", self._c, given, len(texts), bool(answer), ids, n)
         return array(owned(ids[0]), (n[0],), "i4")
 
+    @takes_options
     def text(self, messages: Sequence[Message], *, answer: bool = True) -> str:
         """The same as text, which no longer shows which parts are special tokens."""
         given, texts = self._given(messages)
@@ -63,19 +72,21 @@ class Chat(Handle):
         finally:
             lib.tblock_free(out[0])
 
-    def answer(self, messages: Sequence[Message], *, context: Optional[Context] = None, **options: Any) -> "Answer":
+    @takes_options
+    def answer(self, messages: Sequence[Message], *, context: Optional[Context] = None, **options: Unpack[GenerateOptions]) -> "Answer":
         """Generate the reply: an iterator of its parts. options: those of Context.generate; max_tokens None, as many as fit, is the
         default here. context: where to generate it; None: one of the model's."""
-        stop = options.pop("stop", ())
+        stop, receipt = options.get("stop", ()), options.get("receipt", False)
         stops = [stop] if isinstance(stop, str) else list(stop)
-        if options.get("constraint") is None:
-            stops += self.stop_texts
-        options.setdefault("max_tokens", None)
-        if options.get("receipt"):
-            options["receipt"] = {"chat": self._c, **(options["receipt"] if isinstance(options["receipt"], Mapping) else {})}
+        given: GenerateOptions = {"max_tokens": None, "stop_ids": self.stop_ids, "skip": self.answer_prefix or None, **options}
+        given["stop"] = stops if options.get("constraint") is not None else [*stops, *self.stop_texts]
+        if receipt:
+            given["receipt"] = {"chat": self._c, **(receipt if isinstance(receipt, Mapping) else {})}
         where = self.model if context is None else expect("context", context, Context)
-        return Answer(self, where.generate(self.render(messages), stop=stops, stop_ids=self.stop_ids,
-                                           skip=self.answer_prefix or None, **options))
+        return Answer(self, where.generate(self.render(messages), **given))
+
+
+show_as(Model.chat, Chat)
 
 
 class Answer(Handle):

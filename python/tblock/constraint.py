@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
 from ._c import ffi, lib
 from ._core import Handle, Record, UsageError, c_json, c_text, call, expect, record, text_bytes, text_of
 from .model import Model
+from .options import show_as, takes_options
 
 
 class Constraint(Handle):
@@ -16,7 +17,8 @@ class Constraint(Handle):
 
     Raises InputError where it cannot be kept, with the place."""
 
-    def __init__(self, model: Model, *, json_schema: Any = None, regex: Optional[str] = None, grammar: Optional[str] = None,
+    @takes_options
+    def __init__(self, model: Model, *, json_schema: Union[Mapping[str, Any], bool, str, None] = None, regex: Optional[str] = None, grammar: Optional[str] = None,
                  any_order: bool = False) -> None:
         if json_schema is not None and not isinstance(json_schema, str):
             json_schema = c_json("json_schema", expect("json_schema", json_schema, Mapping)) if not isinstance(json_schema, bool) \
@@ -47,3 +49,6 @@ class Constraint(Handle):
         out = ffi.new("tblock_constraint_times *")
         lib.tblock_constraint_measure(self._c, out)
         return record(out[0])
+
+
+show_as(Model.constraint, Constraint)

@@ -15,14 +15,16 @@ import numpy.typing as npt
 
 from ._c import ffi, lib
 from ._core import (BusyError, Callback, Error, Handle, Options, Record, UsageError, c_text, call, expect, record,
-                    records, takes_sampling, text_bytes, text_of, whole)
+                    records, text_bytes, text_of, whole)
+from .options import show_as, takes_options
 from .model import Floats, Ids, Lora, Model, Path, Prompt, Text, array, c_ids, c_loras, owned
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core import SamplingOptions
+    from .constraint import Constraint
     from .generation import Generation
+    from .options import AttentionOptions, ChoicesOptions, EmbedOptions, EvalOptions, LogitsOptions, SamplingOptions, VerifyOptions
 
 
 # tblock_receipt_verdict, in the words of `tblock verify --json`
@@ -46,6 +48,7 @@ class Context(Handle):
     guesses for the generations with `draft` (docs/drafts.md); closing it closes the context. "mtp": the model's own layer for that.
     allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
 
+    @takes_options
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seqs: int = 1, n_batch: int = 0, threads: int = 0,
                  isa: Optional[str] = None, math: Optional[str] = None, activations: Optional[str] = None,
                  kv_type: Optional[str] = None, rope_length: int = 0, affinity: Optional[str] = None, allow_nan: bool = False,
@@ -126,6 +129,7 @@ class Context(Handle):
 
     # ---- Tokens in, logits out ----
 
+    @takes_options
     def decode(self, ids: Iterable[int], *, seq: int = 0, want: str = "last") -> Optional[Floats]:
         """Put tokens behind those that sequence seq holds. want: "last" gives the logits [1, vocab_size] after the last token,
         "all" those [n, vocab_size] after each, "none" None. The array is read-only and belongs to you, without a copy. Any way to
@@ -157,6 +161,7 @@ class Context(Handle):
         whole: Floats = array(ffi.gc(rows, lib.tblock_free, shape[0] * shape[1] * 4), shape, "f4")
         return whole[:, :vocab]
 
+    @takes_options
     def logits(self, prompt: Prompt, *, last: bool = False) -> Floats:
         """Logits [n, vocab_size] after each token of a prompt (ids, or a text with BOS) computed from scratch, or [1, vocab_size]
         after the last. Read-only and yours, without a copy. Runs in sequence 0, which then holds the prompt."""
@@ -167,6 +172,7 @@ class Context(Handle):
         assert result is not None
         return result
 
+    @takes_options
     def log_probs(self, prompt: Prompt, *, first: int = 1) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """ln of the probability that the model gives to tokens first, first + 1, ... of a prompt that is computed from scratch in
         sequence 0: float64 [n - first], the numbers that evaluation sums; and of each whether it was the most probable one."""
@@ -186,6 +192,7 @@ class Context(Handle):
             found[i], best[i] = one[0], top[0] == token
         return found, best
 
+    @takes_options
     def hidden(self, prompt: Prompt, names: Optional[Sequence[str]] = None) -> dict[str, Floats]:
         """The residual stream [n, d_model] at each place of a prompt that is computed from scratch in sequence 0: "embed"; for
         each layer "layer0.attn" (after attention) and "layer0" (after the feed-forward network); "final_norm". names: only these.
@@ -229,6 +236,7 @@ class Context(Handle):
             raise UsageError("seq: expected 0 to %d, found %d" % (self.n_seqs - 1, seq))
         return n
 
+    @takes_options
     def rewind(self, length: int = 0, *, seq: int = 0) -> None:
         """Forget all but the first tokens of a sequence."""
         with self._use() as c:
@@ -239,12 +247,14 @@ class Context(Handle):
         with self._use() as c:
             call("tblock_seq_copy", c, whole("source", source), whole("target", target), whole("length", length))
 
+    @takes_options
     def save_state(self, path: Path, ids: Iterable[int], *, seq: int = 0) -> None:
         """Write sequence seq, which holds ids, to a file (docs/format.md, "State")."""
         given = c_ids(ids)
         with self._use() as c:
             call("tblock_state_save", c, whole("seq", seq), given, len(given), c_text("path", path))
 
+    @takes_options
     def load_state(self, path: Path, *, seq: int = 0) -> Ids:
         """Make sequence seq that of a file. Returns its ids [n]."""
         ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
@@ -254,10 +264,10 @@ class Context(Handle):
 
     # ---- Generating ----
 
-    @takes_sampling
-    def generate(self, prompt: Prompt, *, max_tokens: Optional[int] = 256, logit_bias: Optional[dict[int, float]] = None, seed: int = 0,
+    @takes_options
+    def generate(self, prompt: Prompt, *, max_tokens: Optional[int] = 256, logit_bias: Optional[Mapping[int, float]] = None, seed: int = 0,
                  stop: Union[str, Sequence[str]] = (), stop_ids: Optional[Sequence[int]] = None, skip: Optional[str] = None,
-                 constraint: Any = None, draft: int = 0, draft_match: int = 2,
+                 constraint: Optional[Constraint] = None, draft: int = 0, draft_match: int = 2,
                  lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False, **sampling: Unpack[SamplingOptions]) -> "Generation":
         """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
         ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
@@ -285,14 +295,15 @@ class Context(Handle):
 
     # ---- Measuring ----
 
-    def _tool(self, function: str, kind: str, out: str, options: dict[str, Any], *given: Any, no: bool = False) -> Any:
+    def _tool(self, function: str, kind: str, out: str, options: Mapping[str, Any], *given: Any, no: bool = False) -> Any:
         """Call a function of tblock_tools.h: (context, given..., options, out, error)."""
         opt, report = Options(kind, options), ffi.new(out + " *")
         with self._use() as c:
             call(function, c, *given, opt.c, report, options=opt, no=no)
         return report[0]
 
-    def embed(self, texts: Sequence[Prompt], **options: Any) -> Floats:
+    @takes_options
+    def embed(self, texts: Sequence[Prompt], **options: Unpack[EmbedOptions]) -> Floats:
         """Texts (with BOS) or ids as vectors [n, width], float32, as many at once as there are sequences (docs/embeddings.md).
         Options: pool ("auto", "mean", "last", "cls"), raw (not of length 1), progress."""
         if isinstance(texts, (str, bytes)):
@@ -313,6 +324,7 @@ class Context(Handle):
                 raise
         return out
 
+    @takes_options
     def rerank(self, query: Text, documents: Sequence[Text], *, instruction: Optional[Text] = None) -> npt.NDArray[np.float64]:
         """How well each document meets the query, 0 to 1, float64 [n], by a model in the form of Qwen3-Reranker
         (docs/embeddings.md). instruction: None: that of the model card. As many are computed at once as there are sequences."""
@@ -336,13 +348,15 @@ class Context(Handle):
                 raise
         return scores
 
-    def eval_text(self, prompt: Prompt, **options: Any) -> Record:
+    @takes_options
+    def eval_text(self, prompt: Prompt, **options: Unpack[EvalOptions]) -> Record:
         """Perplexity of a text (with BOS) or of ids: nll, perplexity, bits_per_byte, accuracy and their errors (docs/eval.md).
         Options: window, stride, progress."""
         return record(self._tool("tblock_eval_text", "tblock_eval_options", "tblock_eval_report",
                                  self._sized(prompt, options), *self._ids(prompt)))
 
-    def eval_against(self, parent: "Context", prompt: Prompt, **options: Any) -> Record:
+    @takes_options
+    def eval_against(self, parent: "Context", prompt: Prompt, **options: Unpack[EvalOptions]) -> Record:
         """How far this context's distributions are from those of parent, over the same tokens: mean_kl, top1, log_ratio, ...
         Options: window, stride, progress."""
         with expect("parent", parent, Context)._use() as other:
@@ -353,14 +367,15 @@ class Context(Handle):
         ids = c_ids(self.model.prompt(prompt))
         return ids, len(ids)
 
-    def _sized(self, prompt: Prompt, options: dict[str, Any]) -> dict[str, Any]:
+    def _sized(self, prompt: Prompt, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """For bits per byte of a text: its bytes, and the tokens that are not part of it."""
         if not isinstance(prompt, (str, bytes)):
             return options
         added = len(self.model.prompt(prompt)) - len(self.model.tokenize(prompt, add_special=False))
         return {"n_bytes": len(prompt.encode() if isinstance(prompt, str) else prompt), "n_added": added, **options}
 
-    def eval_choices(self, path: Path, **options: Any) -> Record:
+    @takes_options
+    def eval_choices(self, path: Path, **options: Unpack[ChoicesOptions]) -> Record:
         """Multiple choice over a JSONL file (docs/eval.md): accuracy, accuracy_norm, and rows with the score of each choice.
         Options: delimiter, no_added, progress."""
         report = self._tool("tblock_eval_choices", "tblock_choices_options", "tblock_choices_report", options,
@@ -375,7 +390,8 @@ class Context(Handle):
         out["rows"] = rows
         return out
 
-    def verify(self, golden: Union[Path, Mapping[str, Any]], **options: Any) -> Record:
+    @takes_options
+    def verify(self, golden: Union[Path, Mapping[str, Any]], **options: Unpack[VerifyOptions]) -> Record:
         """Compare with golden logits, a file (docs/verify.md) or its arrays, {"tokens": [n], "logits": [n, vocab_size], ...}: ok, tol, settings, advice, and rows with max_abs, mean_kl, first_diff,
         parted, ... and `why` for a row that is not ok. Options: exact, tol, greedy, tokens, trust_hash, progress."""
         if isinstance(golden, Mapping):
@@ -384,9 +400,8 @@ class Context(Handle):
                 from .arrays import save_arrays
                 save_arrays(path, {name: np.asarray(a, np.int32) if "tokens" in name else a for name, a in golden.items()})
                 return self.verify(path, **options)
-        if options.get("tol") is not None:
-            options["has_tol"] = True
-        report = self._tool("tblock_verify", "tblock_verify_options", "tblock_verify_report", options, c_text("golden", golden))
+        given = {**options, "has_tol": options.get("tol") is not None}
+        report = self._tool("tblock_verify", "tblock_verify_options", "tblock_verify_report", given, c_text("golden", golden))
         out, rows = record(report), records(report.rows, report.n_rows)
         why = ffi.new("char[]", 1024)
         for i, row in enumerate(rows):
@@ -398,6 +413,7 @@ class Context(Handle):
         out["rows"] = rows
         return out
 
+    @takes_options
     def verify_receipts(self, receipts: Iterable[Union[str, bytes, Mapping[str, Any]]], *,
                         block: Optional[int] = None, trust_hash: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
         """Compute receipts again (docs/receipts.md), JSON or what it says. Of each: verdict ("holds", "other", "changed", "token",
@@ -417,7 +433,7 @@ class Context(Handle):
             row["verdict"] = VERDICTS[row.verdict]
         return out
 
-    @takes_sampling
+    @takes_options
     def audit(self, log: Iterable[Union[str, bytes, Mapping[str, Any]]], *, logit_bias: Optional[Mapping[int, float]] = None,
               seed: int = 0, shared_seed: bool = False, claims_from_log: bool = False, each: bool = False,
               progress: Optional[Callable[[float], Any]] = None, **sampling: Unpack[SamplingOptions]) -> list[Record]:
@@ -446,19 +462,26 @@ class Context(Handle):
             lib.tblock_free(raw.tokens)
         return out
 
-    def write_logits(self, path: Path, prompt: Prompt, **options: Any) -> None:
+    @takes_options
+    def write_logits(self, path: Path, prompt: Prompt, **options: Unpack[LogitsOptions]) -> None:
         """Record golden logits in a safetensors file, with everything that changes bits. Options: last, hidden, progress."""
         opt = Options("tblock_logits_options", options)
         ids, n = self._ids(prompt)
         with self._use() as c:
             call("tblock_logits_write", c, ids, n, c_text("path", path), opt.c, options=opt)
 
-    def attention(self, prompt: Prompt, **options: Any) -> "Attention":
+    @takes_options
+    def attention(self, prompt: Prompt, **options: Unpack[AttentionOptions]) -> "Attention":
         """Attention probabilities of a prompt. Options: layers, heads (lists; default all), progress."""
         opt = Options("tblock_attention_options", options)
         ids, n = self._ids(prompt)
         with self._use() as c:
             return Attention(self.model, call("tblock_attention_new", c, ids, n, opt.c, options=opt), n)
+
+
+show_as(Model.context, Context)
+show_as(Model.generate, Context.generate)
+show_as(Model.rerank, Context.rerank)
 
 
 class Attention:

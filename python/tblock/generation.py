@@ -21,9 +21,6 @@ ENDS = {lib.TBLOCK_END_TOKEN: "eos", lib.TBLOCK_END_TEXT: "stop", lib.TBLOCK_END
 
 def sampler_options(sampling: Mapping[str, Any], seed: int, logit_bias: Optional[Mapping[int, float]]) -> Options:
     """The struct of sampling options, with its bias. sampling: by the names of SAMPLING."""
-    for name in sampling:
-        if name not in SAMPLING:
-            raise TypeError("got an unexpected keyword argument %r" % name)
     out = Options("tblock_sampler_options", {"seed": seed, **{field: sampling.get(name, usual) for name, (field, usual) in SAMPLING.items()}})
     expect("logit_bias", logit_bias or {}, Mapping)
     ids, bias = c_ids(list(logit_bias or ())), ffi.new("float[]", list((logit_bias or {}).values()))

@@ -11,13 +11,19 @@ import numpy.typing as npt
 
 from ._c import ffi, lib
 from ._core import Handle, InputError, Options, Record, UsageError, c_text, call, expect, record, text_bytes, text_of
+from .options import takes_options
+from .peers import instead
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .arrays import Weights
     from .chat import Chat
     from .constraint import Constraint
     from .context import Context
     from .generation import Generation
+    from .options import (ChatOptions, ConstraintOptions, ContextOptions, EmbedOptions, GenerateOptions, ReportOptions,
+                          RerankOptions)
     from .tokenizer import Tokenizer
 
 Path = Union[str, "os.PathLike[str]"]
@@ -101,8 +107,24 @@ class Info(Record):
                 "</tr>%s</table>" % (escape(str(self["path"])), rows, parts))
 
 
+def model_path(name: str, path: Path) -> Any:
+    """The path of a model for C, which may be given as the name of a published one that is in a cache here."""
+    return ffi.gc(call("tblock_model_path", c_text(name, path)), lib.tblock_free)
+
+
+class _Elsewhere:
+    """A name that others have: asking the class for it says what to write here, as Model.__getattr__ does."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        raise AttributeError(instead(owner.__name__, self.name, ()))
+
+
 class Model(Handle):
-    """A model, opened: a model file, a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint (docs/sources.md).
+    """A model, opened: a model file, a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint (docs/sources.md), or "ORG/NAME",
+    "ORG/NAME:FILE" in the Hub's cache on this machine (docs/pull.md) and "NAME:TAG" in ollama's store.
 
     Any number of threads may share one. type: of the matrices ("f32", "f16", "bf16", "q8", "q4"), made while loading; None: as
     stored; keep: "PATTERN=TYPE" for matrices of another type. check: read and check all data first. populate: read a model file
@@ -110,12 +132,40 @@ class Model(Handle):
 
     Raises InputError (not a model, damaged data), UsageError (type, keep) and SystemFailure."""
 
+    d_model: int
+    n_layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    d_ff: int
+    vocab_size: int
+    n_ctx: int
+    window: int
+    tied_embeddings: bool
+    has_weights: bool
+    has_tokenizer: bool
+    family: str
+    hash: str
+    weight_types: str
+    file_bytes: int
+    n_params: int
+    bytes_per_token: int
+    made_bytes: int
+    bos: int
+    n_eos: int
+    eos: list[int]
+    tokenizer_note: Optional[str]
+    left_bytes: int
+    memory_bytes: int
+
+    @takes_options
     def __init__(self, path: Path, *, type: Optional[str] = None, keep: Sequence[str] = (), check: bool = False,
                  populate: bool = False, mlock: bool = False, progress: Optional[Callable[[float], object]] = None) -> None:
         opt = Options("tblock_open_options", {"type": type, "keep": keep, "check": check, "populate": populate, "mlock": mlock,
                                               "progress": progress})
-        super().__init__(call("tblock_open", c_text("path", path), opt.c, options=opt), lib.tblock_close)
-        self.path = os.fspath(path)
+        found = model_path("path", path)
+        super().__init__(call("tblock_open", found, opt.c, options=opt), lib.tblock_close)
+        self.path: str = os.fsdecode(ffi.string(found))
         self._idle: list[Context] = []
         self._loading = threading.Lock()  # while an adapter is loaded, nobody may choose some
         self._vocabulary: dict[str, int] = {}  # of its tokenizers
@@ -130,24 +180,30 @@ class Model(Handle):
             return "<tblock.Model %r, closed>" % self.path
         return "<tblock.Model %r: %s, {:,} parameters, %s>".format(self.n_params) % (self.path, self.family, self.weight_types)
 
-    def __getattr__(self, name: str) -> Any:
-        """d_model, n_layers, heads, kv_heads, head_dim, d_ff, vocab_size, n_ctx, window, family, hash, weight_types, n_params,
-        file_bytes, bytes_per_token, bos, eos, has_tokenizer, ..."""
-        described = self.__dict__.get("_described", {})
-        if name not in described:
-            raise AttributeError("%s has no attribute %r" % (type(self).__name__, name))
-        return described[name]
+    if not TYPE_CHECKING:  # checkers shall find what does not exist
+        from_pretrained = _Elsewhere()
+
+        def __getattr__(self, name):
+            described = self.__dict__.get("_described", {})
+            if name not in described:
+                raise AttributeError(instead("Model", name, [*super().__dir__(), *described]))
+            return described[name]
+
+        def __call__(self, *_, **__):
+            raise UsageError('a model is not called; write model.generate("text") for an iterator of pieces, or str(model.generate("text"))')
 
     def __dir__(self) -> Sequence[str]:
         return [*super().__dir__(), *self._described]
 
-    def info(self, **options: Any) -> Info:
+    @takes_options
+    def info(self, **options: Unpack[ReportOptions]) -> Info:
         """What the model is made of and what it costs. Options: those of tblock.info."""
         from .tools import info
         return info(self.path, **options)
 
     # ---- Text ----
 
+    @takes_options
     def tokenize(self, text: Text, *, add_special: bool = True, parse_special: bool = False) -> Ids:
         """Token ids [n], int32, of a text or of bytes that need not be UTF-8. add_special: with what the tokenizer's template
         adds (BOS). parse_special: special tokens that the text spells become their ids, which text of strangers must not."""
@@ -196,12 +252,14 @@ class Model(Handle):
 
     # ---- What is made from it ----
 
-    def context(self, **options: Any) -> "Context":
+    @takes_options
+    def context(self, **options: Unpack[ContextOptions]) -> "Context":
         """A context: KV caches and threads of one run. See Context."""
         from .context import Context
         return Context(self, **options)
 
-    def generate(self, prompt: Prompt, **options: Any) -> "Generation":
+    @takes_options
+    def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> "Generation":
         """Continue a text: an iterator, also an asynchronous one, of the pieces of the new text. See Context.generate for the
         options, whose defaults are those of `tblock run`. Generations of one model may run side by side, each in a context of
         its own, which is kept for the next one: a beginning that was computed is not computed again."""
@@ -214,6 +272,7 @@ class Model(Handle):
                 context = Context(self, _pool=self._idle)
         return context.generate(prompt, **options)
 
+    @takes_options
     def load_lora(self, path: Path, scale: float = 1) -> Lora:
         """A LoRA adapter of this model: a folder of peft, or a .gguf (docs/lora.md). `lora=[...]` of `context` and `generate`
         applies it, times scale. Raises InputError: not an adapter, one of another model, or of a kind that is not kept."""
@@ -222,24 +281,28 @@ class Model(Handle):
             call("tblock_lora_load", self._c, c_text("path", path), number)
         return Lora(self, os.fspath(path), int(number[0]), times)
 
-    def embed(self, texts: Sequence[Prompt], **options: Any) -> Floats:
+    @takes_options
+    def embed(self, texts: Sequence[Prompt], **options: Unpack[EmbedOptions]) -> Floats:
         """Texts as vectors [n, d_model], in a context of its own. See Context.embed for the options."""
         with self.context(n_seqs=16) as context:
             found: Floats = context.embed(texts, **options)
             return found
 
-    def rerank(self, query: Text, documents: Sequence[Text], **options: Any) -> npt.NDArray[np.float64]:
+    @takes_options
+    def rerank(self, query: Text, documents: Sequence[Text], **options: Unpack[RerankOptions]) -> npt.NDArray[np.float64]:
         """How well each document meets the query, 0 to 1, in a context of its own. See Context.rerank."""
         with self.context() as context:
             found: npt.NDArray[np.float64] = context.rerank(query, documents, **options)
             return found
 
-    def chat(self, **options: Any) -> "Chat":
+    @takes_options
+    def chat(self, **options: Unpack[ChatOptions]) -> "Chat":
         """How conversations become tokens, and answers become messages. See Chat."""
         from .chat import Chat
         return Chat(self, **options)
 
-    def constraint(self, **kind: Any) -> "Constraint":
+    @takes_options
+    def constraint(self, **kind: Unpack[ConstraintOptions]) -> "Constraint":
         """What a text must fit: json_schema=, regex= or grammar=. See Constraint."""
         from .constraint import Constraint
         return Constraint(self, **kind)

@@ -3,6 +3,7 @@
 environment of each Python from 3.9 on that is here; type hints; the plug-in of pytest. Prints "ok NAME", "FAIL NAME: why" or
 "skip NAME: why"."""
 import glob
+import json
 import os
 import platform
 import re
@@ -151,6 +152,29 @@ def convert_py_finds_the_installed_program():
 def types_are_checked():
     inside = venv("mypy", packages=["mypy", "numpy", "pytest", "types-cffi"])
     assert "Success" in run(inside, "-m", "mypy", cwd=ROOT)
+    _finds_what_is_wrong(inside, "-m", "mypy", "--config-file=", "typed_use.py")
+    _finds_what_is_wrong(inside, "-m", "mypy", "--config-file=", "--strict", "typed_use.py")
+
+
+TYPED = os.path.join(ROOT, "tests", "packages", "typed_use.py")
+
+
+def _finds_what_is_wrong(*checker):
+    """It reports the lines of a user's program that are wrong, and no others."""
+    with open(shutil.copy(TYPED, TEMP), encoding="utf-8") as f:
+        wrong = {i for i, line in enumerate(f, 1) if line.endswith("# wrong\n")}
+    said = run(*checker, cwd=TEMP, env={**ENV, "MYPYPATH": os.path.join(ROOT, "python")}, status=1)
+    assert len(wrong) > 15 and {int(n) for n in re.findall(r"typed_use\.py:(\d+)[:\d]* (?:- )?error", said)} == wrong, said
+
+
+def pyright_finds_what_is_wrong():
+    inside = venv("mypy", packages=["pyright", "numpy", "types-cffi"])
+    if subprocess.call([inside, "-m", "pyright", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        raise Skip("pyright cannot be fetched from npm")
+    config = os.path.join(TEMP, "pyrightconfig.json")
+    with open(config, "w", encoding="utf-8") as f:
+        json.dump({"include": ["typed_use.py"], "extraPaths": [os.path.join(ROOT, "python")]}, f)
+    _finds_what_is_wrong(inside, "-m", "pyright", "-p", config, "--pythonpath", inside)
 
 
 TEST = """
@@ -222,7 +246,7 @@ if __name__ == "__main__":
     else:
         claims = [an_sdist_builds_by_itself, auditwheel_accepts_the_wheel, one_for_aarch64_is_made_here, it_works_in_every_python,
                   its_bits_are_those_of_every_build, the_notebook_runs_in_jupyter, convert_py_finds_the_installed_program,
-                  types_are_checked, pytest_records_and_compares, the_example_of_the_guide_names_what_changed]
+                  types_are_checked, pyright_finds_what_is_wrong, pytest_records_and_compares, the_example_of_the_guide_names_what_changed]
     status = max([attempt(f.__name__, f) for f in claims])
     shutil.rmtree(TEMP)
     sys.exit(status)
