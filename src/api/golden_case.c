@@ -112,6 +112,14 @@ static bool check_logits(const GoldenFile *g, const Tensor *t, const Tensor *tok
 {
     char    found[96];
     int64_t n = (int64_t)tokens->n_elements;
+    const char *hash  = golden_meta(g, "model_sha256");
+    const bool  rows  = t->rank >= 2 && golden_is_floats(t);
+    if (rows && t->shape[t->rank - 1] != vocab)
+        return fail(err, INPUT,
+                    "%s: tensor %s: recorded with another model: expected logits of %d tokens, "
+                    "this model's vocabulary, found %lld%s%.12s",
+                    g->path, t->name, vocab, (long long)t->shape[t->rank - 1],
+                    hash ? ", hash " : "", hash ? hash : "");
     if (!golden_is_floats(t) || (!golden_has_shape(t, n, vocab) && !golden_has_shape(t, 1, vocab)))
         return fail(err, INPUT,
                     "%s: tensor %s: expected F32, F64, F16 or BF16 [%lld, %d] (or [1, %d]: the "

@@ -50,6 +50,13 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
  * config). */
 static bool check_binding(const TensorFile *f, const RunBinding *b, Error *err)
 {
+    const char *saved = tensor_meta(f, "model_sha256");
+    for (int i = 0; saved && i < BINDING_FACTS; i++) /* before what follows from it */
+        if (strcmp(b->fact[i].key, "model_sha256") == 0 && strcmp(b->fact[i].value, saved) != 0)
+            return fail(err, INPUT,
+                        "%s: saved with another model: metadata model_sha256: expected %.12s..., "
+                        "found %.12s...",
+                        f->map.path, b->fact[i].value, saved);
     for (int i = 0; i < BINDING_FACTS; i++) {
         const char *key = b->fact[i].key, *want = b->fact[i].value, *found = tensor_meta(f, key);
         if (!want || (found ? strcmp(found, want) == 0 : run_fact_is_new(key)))

@@ -46,7 +46,8 @@ static bool read_args(JsonDoc *d, const char *args, Error *err)
     if (!args)
         return true;
     if (!json_doc_read(d, args, strlen(args), 0, "template arguments", &why))
-        return fail(err, why.status == INPUT ? USAGE : why.status, "%s", why.msg);
+        return fail(err, why.status == INPUT ? USAGE : why.status,
+                    "%s: expected JSON such as {\"enable_thinking\": false}", why.msg);
     if (d->node->kind != NODE_OBJECT)
         return fail(err, USAGE, "template arguments: expected a JSON object, found an array or "
                                 "a value");
@@ -63,7 +64,8 @@ static bool read_tools(JsonDoc *d, const char *tools, Error *err)
     if (!tools)
         return true;
     if (!json_doc_read(d, tools, strlen(tools), 0, "tools", &why))
-        return fail(err, why.status == INPUT ? USAGE : why.status, "%s", why.msg);
+        return fail(err, why.status == INPUT ? USAGE : why.status,
+                    "%s: expected a JSON array of tools", why.msg);
     bool objects = d->node->kind == NODE_ARRAY;
     JSON_NODES (i, objects ? d->node : NULL)
         objects = objects && i->kind == NODE_OBJECT;

@@ -169,6 +169,7 @@ static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *par
                               .n_bytes = p->n_text,
                               .n_added = n_added,
                               .progress = show_progress };
+    interrupt_catch(); /* not before: until a token is scored, Ctrl-C ends the program */
     bool good = parent ? tblock_eval_against(c, parent, p->ids, p->n, &o, &r, err)
                        : tblock_eval_text(c, p->ids, p->n, &o, &r.ours, err);
     progress_end();
@@ -260,6 +261,7 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     tblock_choices_options o = { .delimiter = a->delimiter,
                                  .no_added = a->no_bos,
                                  .progress = show_progress };
+    interrupt_catch();
     bool good = tblock_eval_choices(c, a->choices, &o, &r, err);
     progress_end();
     if (good) {
@@ -315,7 +317,6 @@ static bool eval_hold(Frame *f, tblock_error *err)
 static bool eval(Frame *f, tblock_error *err)
 {
     const EvalArgs *a = f->args;
-    interrupt_catch();
     return a->choices ? eval_choices(a, f->context, err) : eval_text(f, err);
 }
 

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
+
 typedef struct QuantizeArgs {
     tblock_quantize_options o;
     const char    *in, *out, *out_argument, *calibrate;
@@ -209,7 +211,11 @@ static bool quantize_check(Frame *f, tblock_error *err)
     QuantizeArgs *a = f->args;
     return output_one(&a->out, a->out_argument, err)
         && (a->out || fail(err, TBLOCK_USAGE,
-                           "quantize: expected --output FILE; see tblock help quantize"));
+                           "quantize: expected --output FILE; see tblock help quantize"))
+        && (!path_ends(a->out, ".gguf")
+            || fail(err, TBLOCK_USAGE,
+                    "--output: expected a name such as model.bin, found '%s': quantize writes a "
+                    "model file of tblock (docs/format.md), not GGUF", a->out));
 }
 
 static bool calibration_read(QuantizeArgs *a, TextOut *text, tblock_error *err)

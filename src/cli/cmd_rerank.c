@@ -105,7 +105,7 @@ static bool rerank_check(Frame *f, tblock_error *err)
     const RerankArgs *a = f->args;
     if (!a->query)
         return fail(err, TBLOCK_USAGE,
-                    "--query: expected the text that documents shall meet, found none");
+                    "--query: expected the question that the documents are ranked by, found none");
     if (a->documents.n && a->file)
         return fail(err, TBLOCK_USAGE, "--file: expected no documents beside it, found %zu",
                     a->documents.n);

@@ -138,10 +138,15 @@ static bool check_choice(const char *name, const char *choices, const char *valu
     char all[256], words[256];
     if (is_choice(choices, value))
         return true;
-    if (is_choice(choices, "q4") && is_choice(GGUF_TYPES, value))
+    snprintf(words, sizeof words, "%s", value);
+    for (char *c = words; *c; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + ('a' - 'A') : *c);
+    if (is_choice(choices, "q4") && is_choice(GGUF_TYPES, words))
         return fail(err, TBLOCK_USAGE,
-                    "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf",
-                    name, spell_choices(choices, all, sizeof all), value);
+                    "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf, "
+                    "or take %s, the nearest here",
+                    name, spell_choices(choices, all, sizeof all), value,
+                    words[0] == 'q' && words[1] >= '6' ? "q8" : "q4");
     const char *meant = nearest_choice(choices, value, words, sizeof words);
     return fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s'%s%s%s", name,
                     spell_choices(choices, all, sizeof all), value, meant ? "; did you mean " : "",
