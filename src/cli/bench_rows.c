@@ -131,7 +131,7 @@ static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
 }
 
 static const Column row_columns[] = {
-    { "what", "", -19, 0, UNIT_NONE, NULL },
+    { "what", "", -18, 0, UNIT_NONE, NULL },
     { "threads", "threads", 7, 0, UNIT_NONE, NULL },
     JSON_COLUMN("tokens"), JSON_COLUMN("depth"), JSON_COLUMN("repeats"),
     { "tokens_per_s", "tokens/s", 8, 0, UNIT_SPEED, NULL },

@@ -67,7 +67,7 @@ class Test:
                   says="from position 2 on")
         self.pair("npy_in_fortran_order", tokens, np.asfortranarray(logits), 3, says="fortran_order")
         self.pair("npy_big_endian", tokens.astype(">i4"), logits, 3, says="descr")
-        self.pair("npy_another_vocabulary", tokens, logits[:, :-1], 3, says="expected F32, F64, F16 or BF16")
+        self.pair("npy_another_vocabulary", tokens, logits[:, :-1], 3, says="expected logits of 1024 tokens")
         self.pair("npy_float_tokens", tokens.astype(np.float32), logits, 3, says="expected I32 or I64")
         self.pair("npy_name_without_logits", tokens, logits, 3, says="expected a .npy file", stem="answer")
         self.same_words("npy_name_without_logits_in_a_sandbox", self.folder / "npy_name_without_logits" / "answer.npy")
