@@ -480,7 +480,10 @@ static const Option state_options[] = {
     { 0 },
 };
 const Command cmd_run = {
-    { "run", OPERANDS(OPERAND_MODEL(AT(model))),
+    { "run",
+      OPERANDS(OPERAND_MODEL(AT(model)),
+               { "PROMPT...", AT(prompt.words), true,
+                 "the prompt, as --prompt gives it; several words are joined by spaces" }),
       GROUPS(GROUP_PROMPT(AT(prompt)), { "Generating", generate_options, 0 },
              { "Sampling", sampling_options, AT(sampling) }, GROUP_CONSTRAINT(AT(constraint)),
              GROUP_DRAFT(AT(draft)), { "Receipt", receipt_options, 0 },
@@ -497,9 +500,9 @@ const Command cmd_run = {
     "version, --math, --activations and --kv-type. A model without a tokenizer takes --ids and "
     "prints ids. Ctrl-C ends the text early with exit status 130; a second Ctrl-C ends the program"
     " at once.",
-    EXAMPLES({ "tblock run models/shakespeare.bin --prompt 'ROMEO:'",
+    EXAMPLES({ "tblock run models/shakespeare.bin 'ROMEO:'",
                "continue the text, the same way each time" },
-             { "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random",
+             { "tblock run models/shakespeare.bin 'ROMEO:' --seed random",
                "another continuation; prints its seed" },
              { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt",
                "always the most likely token, and how fast" },

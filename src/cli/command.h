@@ -510,6 +510,7 @@ bool generate(Generating *g, tblock_error *err);
 /* Where the tokens come from. */
 typedef struct PromptOptions {
     const char *text, *file;
+    TextList    words; /* no option: arguments after MODEL, which are the prompt too */
     IdList      ids;
     bool        no_bos, special;
     bool        needs_text; /* no option: an empty text is an error, which names its file */
@@ -524,6 +525,9 @@ typedef struct PromptInput {
     int32_t *ids;
     size_t   n;
 } PromptInput;
+
+/* Is there at most one prompt? Else fails (TBLOCK_USAGE). */
+bool prompt_check(const PromptOptions *o, tblock_error *err);
 
 /* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the
  * BOS alone if the tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without

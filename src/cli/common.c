@@ -228,8 +228,17 @@ bool need_tokenizer(const tblock_model *m, const char *path, const char *instead
                 *info.tokenizer_note ? "; " : "", info.tokenizer_note);
 }
 
-static bool check_sources(const PromptOptions *o, tblock_error *err)
+bool prompt_check(const PromptOptions *o, tblock_error *err)
 {
+    char shown[CLI_SHOWN];
+    if (o->words.n && o->text)
+        return fail(err, TBLOCK_USAGE, "unexpected argument '%s' beside --prompt: put quotes "
+                                       "around a --prompt of several words",
+                    cli_shown(shown, o->words.texts[0]));
+    if (o->words.n && (o->file || o->ids.given))
+        return fail(err, TBLOCK_USAGE, "--%s: expected no prompt beside it, found the argument "
+                                       "'%s'",
+                    o->file ? "prompt-file" : "ids", cli_shown(shown, o->words.texts[0]));
     if ((o->text != NULL) + (o->file != NULL) + o->ids.given > 1)
         return fail(err, TBLOCK_USAGE, "--prompt, --prompt-file and --ids: expected only one "
                                            "of them, found %s",
@@ -243,11 +252,14 @@ static bool check_sources(const PromptOptions *o, tblock_error *err)
 static bool read_text(PromptInput *p, const PromptOptions *o, tblock_error *err)
 {
     TextOut     text = { 0 };
-    const char *file = o->file ? o->file : "-";
-    if (!o->text && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
+    const char *file = prompt_file(o);
+    if (file && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
         cli_note("type the prompt, then press Ctrl-D on a new line");
-    bool good = o->text ? text_out_add(&text, o->text, strlen(o->text), err)
-                        : input_read(file, INPUT_PROMPT, &text, err);
+    bool good = !file || input_read(file, INPUT_PROMPT, &text, err);
+    good      = good && (!o->text || text_out_add(&text, o->text, strlen(o->text), err));
+    for (size_t i = 0; good && !file && i < o->words.n; i++)
+        good = (i == 0 || text_out_add(&text, " ", 1, err))
+            && text_out_add(&text, o->words.texts[i], strlen(o->words.texts[i]), err);
     p->text = text.text;
     p->n_text = text.n;
     return good;
@@ -305,8 +317,6 @@ bool prompt_read(PromptInput *p, const PromptOptions *o, const tblock_model *m, 
                  tblock_error *err)
 {
     *p = (PromptInput){ 0 };
-    if (!check_sources(o, err))
-        return false;
     if (o->ids.given
             ? !check_ids(&o->ids, m, err) || !copy_ids(p, o->ids.ids, o->ids.n, err)
             : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err)
@@ -328,7 +338,8 @@ void prompt_free(PromptInput *p)
 
 const char *prompt_file(const PromptOptions *o)
 {
-    return o->text || o->ids.given ? NULL : o->file ? o->file : "-";
+    const bool dash = o->words.n == 1 && strcmp(o->words.texts[0], "-") == 0;
+    return o->text || o->ids.given || (o->words.n && !dash) ? NULL : o->file ? o->file : "-";
 }
 
 bool output_one(const char **out, const char *argument, tblock_error *err)

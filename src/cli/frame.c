@@ -86,7 +86,7 @@ static bool take_options(Frame *f, tblock_ranks *ranks, tblock_error *err)
     const ComputeOptions *compute = group_of(f, compute_options);
     const PromptOptions  *from    = group_of(f, prompt_options);
     const bool           *sandbox = value_of(f, "sandbox");
-    if (!resolve_names(f, err))
+    if ((from && !prompt_check(from, err)) || !resolve_names(f, err))
         return false;
     compute = compute ? compute : group_of(f, compute_options + COMPUTE_SIZES);
     cli_set_quiet(((const GeneralOptions *)group_of(f, general_options))->quiet);

@@ -51,9 +51,9 @@ const Fact help_environment[] = {
 };
 
 static const Example first_steps[] = {
-    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'",
+    { "tblock run models/shakespeare.bin 'ROMEO:'",
       "the included small model continues the text" },
-    { "tblock run FOLDER --prompt 'Once upon a time'",
+    { "tblock run FOLDER 'Once upon a time'",
       "use published weights directly: a Hugging Face folder, a .gguf ..." },
     { "tblock convert FOLDER -o model.bin", "convert them to a model file, which starts at once" },
     { "tblock info model.bin", "show what is in it" },
@@ -269,10 +269,10 @@ const Command *command_find(const char *name, tblock_error *err)
     }
     nearest_offer(&near, "--version");
     const char *meant = nearest_answer(&near);
-    if (strpbrk(name, "./"))
+    if (strpbrk(name, "./:") || (*name && access(name, F_OK) == 0))
         fail(err, TBLOCK_USAGE,
-             "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
-             name);
+             "unknown command '%s'; a model comes after the command, as in tblock run %s \"text\"",
+             name, name);
     else if (meant)
         fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
     else

@@ -100,7 +100,7 @@ else
 fi
 if command -v groff > /dev/null; then
     check manual_page_pleases_groff "" "$(groff -ww -man -Tascii $page 2>&1 > ../page.txt)"
-    check examples_can_be_copied_from_it "1" "$(sed 's/.\x08//g; s/\x1b\[[0-9;]*m//g' ../page.txt | grep -cF "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random")"
+    check examples_can_be_copied_from_it "1" "$(sed 's/.\x08//g; s/\x1b\[[0-9;]*m//g' ../page.txt | grep -cF "tblock run models/shakespeare.bin 'ROMEO:' --seed random")"
 else
     echo "skip manual_page_pleases_groff: no groff"
 fi

@@ -11,8 +11,9 @@ try help rum
 try help run more
 try run
 try verify model.bin
-try run m one
 try run m --prompt a one
+try run m one --prompt-file a
+try run m one two --ids 1
 try chat m 'What is this?'
 try tokenize m 'a text'
 try logits m 'a text'
@@ -21,7 +22,7 @@ try logits m -p a x.safetensors
 try convert folder model.bin
 try synth c.json out.bin
 try info m one
-try run m "$(printf 'long %.0s' {1..500})" | tail -n 2
+try tokenize m "$(printf 'long %.0s' {1..500})" | tail -n 2
 try quantize a b -o c --type q8
 try quantize a '' -o c --type q8
 try quantize a --type q8
@@ -95,6 +96,10 @@ try completions zhs
 try completions bash zsh
 try help run --man
 try model.bin
+try model.bin 'Once upon a time'
+mkdir folder
+try folder text
+try llama3.2:1b hi
 try version
 try tok
 try run m --top 1
