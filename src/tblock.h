@@ -239,7 +239,7 @@ typedef struct tblock_context_options {
  * share cores unless each has its own mask (taskset). Fails with TBLOCK_USAGE (n_ctx over 2^24, or
  * over the model's if positions are learned; n_seqs or n_batch over 65536, threads over 1024; an
  * isa that is unknown or not this processor's; an arithmetic or type that is unknown or does not
- * fit the weights) and TBLOCK_INPUT (no weights). */
+ * fit the weights), TBLOCK_INPUT (no weights) and TBLOCK_SYSTEM (memory; not for n_ctx tokens). */
 TBLOCK_API tblock_context *tblock_context_new(const tblock_model *m,
                                               const tblock_context_options *opt, tblock_error *err);
 TBLOCK_API void            tblock_context_free(tblock_context *c); /* accepts NULL */
@@ -315,7 +315,7 @@ typedef struct tblock_context_info {
     const char *isa, *math, *kv_type;
     const char *activations;      /* "8", "16", "auto" (both occur), "none" (no integers) */
     size_t      kv_bytes, kv_tile_bytes; /* KV memory in use; of 64 tokens of one sequence */
-    size_t      activation_bytes; /* buffers of the context */
+    size_t      activation_bytes, kv_room; /* buffers; KV memory that fits at first, 0: unknown */
 } tblock_context_info;
 TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_info *out);
 

@@ -75,6 +75,7 @@ struct tblock_context {
     Profile            *profile;        /* NULL until tblock_profile                  */
     BatchToken         *token;          /* the last batch, [cap_items] */
     size_t              n_items, cap_items;
+    size_t              kv_room;        /* bytes of KV cache that fitted at first; 0: not known */
     uint64_t            n_decodes;      /* so far; logits of an earlier one are gone */
     uint64_t            n_closed;       /* generations */
     int                *next_pos;       /* [n_seqs] scratch of the batch check */
@@ -124,8 +125,15 @@ bool model_predicts(const tblock_model *m, Error *err);
 /* How many tokens a context computes at once. n_batch 0: the default. A single sequence never
  * needs more than n_ctx. A bidirectional model computes a whole sequence at once: then at least
  * n_ctx, up to WHOLE_BATCH if the model chose that. */
-enum { WHOLE_BATCH = 8192 };
+enum { WHOLE_BATCH = 8192, MAX_BATCH = 1 << 16 };
 int context_batch(const Config *c, int n_batch, int n_ctx, int n_seqs);
+
+/* Is there memory for the KV cache of a sequence of n_tok tokens, in the tiles of this context and
+ * what is available beside the weights? Fails with SYSTEM. */
+bool context_fits(const tblock_context *c, int n_tok, Error *err);
+/* Sets kv_room. If the caller chose n_ctx, the same for that many tokens; where there is not enough
+ * for copies of weights too, *pages becomes PAGES_FILE. */
+bool context_ask(tblock_context *c, bool chosen, Pages *pages, Error *err);
 
 /* tblock_context_new. of: if m is the MTP layer of another model (tblock_model.ahead), that model's
  * context which this one belongs to; else NULL. */

@@ -16,7 +16,7 @@
 #include "model/tensor_list.h"
 #include "tblock_tools.h"
 
-enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
+enum { MAX_SEQS = 1 << 16, MAX_THREADS = 1024 };
 
 bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Error *err)
 {
@@ -28,15 +28,6 @@ bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Erro
 }
 
 static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
-
-int context_batch(const Config *c, int n_batch, int n_ctx, int n_seqs)
-{
-    const int whole = n_ctx == c->n_ctx && n_ctx > WHOLE_BATCH ? WHOLE_BATCH : n_ctx;
-    n_batch         = n_batch ? n_batch : 512;
-    if (c->bidirectional && n_batch < whole)
-        n_batch = whole < MAX_BATCH ? whole : MAX_BATCH;
-    return n_batch > n_ctx && n_seqs == 1 ? n_ctx : n_batch;
-}
 
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
 {
@@ -161,6 +152,9 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
         c->seq_lora   = calloc((size_t)c->n_seqs, sizeof *c->seq_lora);
         ok = (c->next_pos && c->seq_tokens && c->seq_lora) || no_memory(NULL, err);
     }
+    /* an MTP layer and the other ranks have what was granted to the main model and rank 0 */
+    if (ok && !of && (!m->ranks || m->ranks->rank == 0))
+        ok = context_ask(c, opt->n_ctx > 0, &pages, err);
     if (ok)
         forward_pages(c->forward, pages);
     ok = ok && ranks_order_context(c, opt, of, err);
@@ -565,6 +559,7 @@ void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
         .activations = c->activations,
         .kv_type = kv_type_name(c->kv.shape.type),
         .kv_bytes = c->kv.bytes,
+        .kv_room = c->kv_room,
         .kv_tile_bytes = c->kv.tile_bytes * (size_t)c->kv.shape.n_layers,
         .activation_bytes =
             forward_bytes(c->forward) + c->cap_logits * c->logits_stride * sizeof *c->logits,

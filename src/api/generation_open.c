@@ -205,7 +205,7 @@ static bool take_sequence(tblock_generation *g, Error *err)
 tblock_generation *generation_open(tblock_context *c, const tblock_generation_options *opt,
                                    size_t told_from, Error *err)
 {
-    if (!check_options(c, opt, err)
+    if (!check_options(c, opt, err) || !context_fits(c, (int)opt->n_ids, err)
         || (c->sampler && !sampler_set(c->sampler, &opt->sampling, err)))
         return NULL;
     if (!c->sampler) /* the first makes the sampler's scratch memory, which all share */

@@ -11,7 +11,7 @@
 #include "source/source.h"
 #include "tblock_tools.h"
 
-enum { MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };
+enum { MAX_SEQ = 1 << 24, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };
 
 /* ---- Counting -------------------------------------------------------------------------------- */
 

@@ -97,3 +97,9 @@ double memory_available(const char *root)
     cgroup_walk(root, "memory", lower_by_v2, lower_by_v1, &left);
     return left;
 }
+
+bool memory_is_there(size_t n_bytes)
+{
+    double have = memory_available("");
+    return have <= 0 || (double)n_bytes <= have;
+}

@@ -61,6 +61,9 @@ bool memory_fits(double n_bytes, const char *what, Error *err);
  * with other /proc and /sys, for tests. */
 double memory_available(const char *root);
 
+/* Is there as much, as far as that is known? */
+bool memory_is_there(size_t n_bytes);
+
 /* ---- pages.c --------------------------------------------------------------------------------- */
 
 /* Large memory straight from the system: zeroed, and on the node of the thread

@@ -79,6 +79,43 @@ static void tell_draft(const Drafting *d, const char *path)
              (double)d->info.bytes_per_token / 1e6, (double)c.kv_tile_bytes / 64e3);
 }
 
+/* The tiles of one text of n_ctx tokens (scheduler_check), and the bytes of KV cache that a server
+ * takes at most: a tenth of what is available is left to others. */
+static size_t text_tiles(int n_ctx) { return (size_t)n_ctx / 64 + 8; }
+static size_t room_of(const tblock_context_info *c) { return c->kv_room / 10 * 9; }
+
+/* The context. If nobody chose its length, it is the model's, or as much of it as the memory has
+ * room for. */
+static bool open_context(Frame *f, tblock_error *err)
+{
+    tblock_context_info c;
+    if (!frame_context(f, err))
+        return false;
+    tblock_context_describe(f->context, &c);
+    const size_t tiles = c.kv_tile_bytes ? room_of(&c) / c.kv_tile_bytes : SIZE_MAX;
+    if (f->compute.n_ctx || !c.kv_room || tiles >= text_tiles(c.n_ctx))
+        return true;
+    f->compute.n_ctx = tiles > text_tiles(64) ? (int)(tiles - text_tiles(0)) * 64 : 64;
+    cli_note("context of %d tokens: the memory has no room for the model's %d (--ctx)",
+             f->compute.n_ctx, c.n_ctx);
+    tblock_context_free(f->context);
+    return frame_context(f, err);
+}
+
+/* Without --kv-memory the available memory bounds the cache, if all sequences together could take
+ * more. One text of n_ctx tokens fits. */
+static void bound_kv(ServeOptions *o)
+{
+    tblock_context_info c;
+    tblock_context_describe(o->context, &c);
+    const size_t text = text_tiles(c.n_ctx) * c.kv_tile_bytes, room = room_of(&c);
+    if (o->kv_bytes || !c.kv_room || room / (size_t)c.n_seqs >= text)
+        return;
+    o->kv_bytes = room > text ? room : text;
+    cli_note("KV cache: at most %zu MB, as %d texts of %d tokens do not fit into the memory "
+             "(--kv-memory)", o->kv_bytes >> 20, c.n_seqs, c.n_ctx);
+}
+
 enum { NAME = 256 };
 
 /* The names that requests may use: the last part of each adapter's path. */
@@ -141,15 +178,17 @@ static bool serve_with(Frame *f, ServeOptions *o, tblock_error *err)
     if (!enter_sandbox(f, o, err) || !frame_model(f, err))
         return false;
     f->compute.lora = (TextList){ 0 }; /* requests choose their adapter */
-    bool good = frame_context(f, err) && frame_draft(f, err)
+    bool good = open_context(f, err) && frame_draft(f, err)
         && name_adapters(&adapters, &a->compute.lora, o->name, err)
         && frame_apart(f, o->log, NULL, err);
     o->model   = f->model;
     o->context = f->context;
     o->draft   = f->drafting.most;
     o->adapter = adapters.of;
-    if (good)
+    if (good) {
         tell_draft(&f->drafting, a->draft.by);
+        bound_kv(o);
+    }
     good = good && serve(o, err);
     adapters_free(&adapters);
     return good;
@@ -217,7 +256,7 @@ static const Option serve_options[] = {
       "remember up to N more sequences for requests that begin like them" },
     { "kv-memory", 0, "MB", OPT_INT, AT(kv_mb), 0, 1 << 30, "0",
       "at most so much KV cache: what no one uses is forgotten, then the youngest text waits; 0: "
-      "no limit" },
+      "what the memory leaves" },
     { "queue", 0, "N", OPT_INT, AT(o.queue), 0, 1 << 20, "512",
       "at most N texts wait; then the answer is status 429" },
     { "timeout", 0, "SECONDS", OPT_INT, AT(timeout), 0, 1 << 20, "0",

@@ -48,7 +48,7 @@ bool draft_open(Drafting *d, const DraftArgs *o, tblock_context *c,
     if (!d->model)
         return false;
     tblock_model_describe(d->model, &d->info);
-    own.n_ctx  = computing.n_ctx < d->info.n_ctx ? computing.n_ctx : d->info.n_ctx;
+    own.n_ctx  = computing.n_ctx < d->info.n_ctx ? computing.n_ctx : 0;
     d->context = compute_context(d->model, o->by, &own, err);
     return d->context && tblock_draft_by(c, d->context, err);
 }

@@ -209,6 +209,7 @@ void   late_weights_measure(LateWeights *w, int n, double available); /* NULL: d
 /* The bytes of panels that are never packed, because they do not fit into the memory available
  * then: every pass packs what it multiplies. 0: all are packed in time. */
 size_t late_weights_left(const LateWeights *w);                 /* NULL: 0 */
+size_t late_weights_to_come(const LateWeights *w); /* bytes that will be packed; NULL: 0 */
 /* Every member of the team calls it, with late_weights_room bytes of its own, 64-byte aligned. The
  * process drops the file's pages. */
 void   late_weights_pack(LateWeights *w, Team team, void *scratch);

@@ -201,6 +201,12 @@ void late_weights_measure(LateWeights *w, int n, double available)
 
 size_t late_weights_left(const LateWeights *w) { return w && !w->fits ? w->rows : 0; }
 
+size_t late_weights_to_come(const LateWeights *w)
+{
+    const size_t done = late_weights_packed(w);
+    return w && w->fits && w->rows > done ? w->rows - done : 0;
+}
+
 bool late_weights_optional(const LateWeights *w) { return w && w->copies > 0; }
 bool late_weights_roomy(const LateWeights *w) { return w->roomy; }
 

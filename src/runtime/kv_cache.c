@@ -180,7 +180,8 @@ static bool add_chunk(KvCache *c, size_t n_tiles)
     if (!chunk)
         return false;
     if (mul_size(n_tiles, c->tile_bytes, &bytes) && add_size(bytes, c->bytes / 4, &bytes)
-        && bytes < SIZE_MAX / 2) {
+        && bytes < SIZE_MAX / 2
+        && (bytes < HUGE_PAGE || memory_is_there(n_tiles * c->tile_bytes))) {
         page   = bytes < HUGE_PAGE ? page : HUGE_PAGE;
         bytes  = round_up(bytes, page);
         *chunk = (KvChunk){.data = pages_map(bytes), .bytes = bytes, .next = c->chunk};

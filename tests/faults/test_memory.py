@@ -4,10 +4,11 @@ must be made is refused before it is. A library that is loaded first says how mu
 group, where this user may make one. $TBLOCK is the program."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
-from faults import BUILD, DATA, ROOT, TBLOCK, TEMP, Skip, case, fails, main, not_sanitized, run, text_model, works
+from faults import BUILD, DATA, ROOT, TBLOCK, TEMP, Skip, case, fails, main, not_sanitized, run, small_model, text_model, works
 
 LIBRARY = BUILD / "tests/faults/failing_memory.so"
 GGUF = DATA / "gguf/llama-kquants/model.gguf"
@@ -15,10 +16,14 @@ STAY = b"stay as they are in the file"
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
-def with_memory(kilobytes, *args):
+def environment(kilobytes):
     if not LIBRARY.exists() or BUILD.name.endswith("san"):
         raise Skip("no failing_memory.so in this build")
-    return run(*args, env=dict(os.environ, LD_PRELOAD=str(LIBRARY), FAIL_AVAILABLE_KB=str(kilobytes)))
+    return dict(os.environ, LD_PRELOAD=str(LIBRARY), FAIL_AVAILABLE_KB=str(kilobytes))
+
+
+def with_memory(kilobytes, *args):
+    return run(*args, env=environment(kilobytes))
 
 
 @case
@@ -41,6 +46,70 @@ def what_must_be_made_is_refused_before():
     args = ["run", model, "-p", "ROMEO:", "-n", "2", "--temp", "0", "--type", "f32"]
     fails(with_memory(100, *args), 4, model, "out of memory", "MB are available")
     works(with_memory(16 * size // 1024, *args))
+
+
+def long_model():
+    """About 12 kB of KV cache for a position, 1.2 GB for a whole context."""
+    return small_model("long.bin", d_model=256, heads=8, kv_heads=8, n_layers=6, d_ff=512, vocab_size=300, n_ctx=100000)
+
+
+def refused(r, *words):
+    """The context that the message says is enough."""
+    fails(r, 4, "out of memory: a KV cache of", *words)
+    return int(re.search(rb"enough for --ctx (\d+)", r.stderr).group(1))
+
+
+@case
+def a_chosen_context_must_fit():
+    model, megabytes = long_model(), 200
+    for options in ([], ["--kv-type", "q8"]):
+        args = ["run", model, "--ids", "1", "-n", "1", *options, "--ctx"]
+        enough = refused(with_memory(megabytes << 10, *args, 100000), model, "100000 positions", "MB are available")
+        assert 5000 < enough < 100000, enough
+        works(with_memory(megabytes << 10, *args, enough))
+        assert refused(with_memory(megabytes << 10, *args, enough + 64)) == enough
+    works(with_memory(megabytes << 10, "run", model, "--ids", "1", "-n", "1"), "what is not asked for is not reserved")
+
+
+@case
+def a_prompt_that_cannot_fit_is_refused_before_it_is_computed():
+    model = long_model()
+    for n, good in ((500, True), (12000, False)):
+        r = with_memory(100 << 10, "run", model, "--ids", ",".join(["7"] * n), "-n", "1", "--json")
+        if good:
+            works(r)
+        else:
+            refused(r, f"{n} positions")
+            assert not r.stdout, r.stdout
+
+
+@case
+def a_cache_that_grows_too_large_ends_the_run():
+    """Nobody asked for so many positions at first. logits opens no generation, which would look at the whole prompt."""
+    r = with_memory(1 << 10, "logits", long_model(), "--ids", ",".join(["7"] * 1200), "-o", "o")
+    fails(r, 4, "out of memory for a KV cache of")
+
+
+@case
+def a_server_asks_for_its_context_and_bounds_its_cache():
+    model = long_model()
+    serve = ["serve", model, "--port", "0"]
+    r = with_memory(200 << 10, *serve, "--ctx", "100000")
+    if b"without libmicrohttpd" in r.stderr:
+        raise Skip("built without libmicrohttpd")
+    enough = refused(r, "100000 positions")
+    for ctx, slots, bounded in ((enough // 2, 8, True), (64, 2, False), (None, 1, False)):
+        length = ["--ctx", str(ctx)] if ctx else []
+        with subprocess.Popen([TBLOCK, *map(str, serve), *length, "--parallel", str(slots), "--cache", "0"], cwd=TEMP, env=environment(200 << 10), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as p:
+            assert p.stdout.readline().startswith(b"http://")
+            p.terminate()
+            said = p.stderr.read()
+            assert p.wait(60) == 0, said
+            assert (b"KV cache: at most" in said) == bounded, f"--ctx {ctx}: {said}"
+            shorter = re.search(rb"context of (\d+) tokens: the memory has no room for the model's 100000", said)
+            assert bool(shorter) == (not ctx), f"--ctx {ctx}: {said}"
+            assert ctx or 0.7 * enough < int(shorter.group(1)) <= enough, f"{enough}: {said}"
 
 
 def group():

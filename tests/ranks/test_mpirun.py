@@ -366,7 +366,7 @@ def fault(number, rank, env, seconds, expected):
     """Sends a signal to one rank of three that are at work. All must end soon, with that line."""
     model = TEMP / f"fault{number}{rank}.bin"
     shutil.copy(SHIPPED, model)
-    process = subprocess.Popen(["mpirun", "-n", "3", TBLOCK, "run", model, "-p", "ROMEO:", "-n", "1000000", "--ctx", "2000000"],
+    process = subprocess.Popen(["mpirun", "-n", "3", TBLOCK, "run", model, "-p", "ROMEO:", "-n", "1000000", "--ctx", "400000"],
                                env={**ENV, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=TEMP)
     need(process.stdout.read(1000), "no text")   # at work
     pids = [p for p in left(str(model)) if p != process.pid]
