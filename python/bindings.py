@@ -14,6 +14,7 @@ CALLBACKS = """
 extern "Python" bool tblock_py_go_on(void *user, double done);
 extern "Python" bool tblock_py_train(void *user, const tblock_train_progress *p);
 extern "Python" void tblock_py_observe(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
+extern "Python" void tblock_py_token(void *user, size_t index, int32_t token, const float *logits);
 extern "Python" bool tblock_py_put(void *user, const char *data, size_t n_bytes);
 """
 

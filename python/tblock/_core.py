@@ -1,6 +1,7 @@
 """Between Python and the C library: errors, handles, options, records, callbacks. Nothing here knows a model."""
 from __future__ import annotations
 
+import asyncio
 import json
 import operator
 import os
@@ -86,6 +87,20 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+_T = TypeVar("_T")
+
+
+async def in_thread(step: Callable[[], _T], stop: Callable[[], None]) -> _T:
+    """The result of step(), which runs in another thread meanwhile. A task that is cancelled calls stop, and waits for its end."""
+    running = asyncio.ensure_future(asyncio.to_thread(step))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stop()
+        await asyncio.wait([running])
+        raise
 
 
 class Handle:
@@ -374,6 +389,11 @@ def tblock_py_train(user: Any, p: Any) -> bool:
 @ffi.def_extern(onerror=_missed)  # type: ignore[untyped-decorator, unused-ignore]
 def tblock_py_observe(user: Any, name: Any, first: int, n: int, x: Any, stride: int) -> None:
     ffi.from_handle(user)(text_of(name), first, n, x, stride)
+
+
+@ffi.def_extern(onerror=_missed)  # type: ignore[untyped-decorator, unused-ignore]
+def tblock_py_token(user: Any, index: int, token: int, logits: Any) -> None:
+    ffi.from_handle(user)(index, token, logits)
 
 
 @ffi.def_extern(error=False, onerror=_missed)  # type: ignore[untyped-decorator, unused-ignore]

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
+from collections import deque
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Mapping, Optional, Sequence
 
 from ._c import ffi, lib
-from ._core import Handle, Options, Record, UsageError, c_json, c_text, call, expect, text_of
+from ._core import Handle, Options, Record, UsageError, c_json, c_text, call, expect, in_thread, text_of
 from .context import Context
 from .generation import Generation
 from .model import Ids, Model, array, owned
@@ -90,7 +91,7 @@ show_as(Model.chat, Chat)
 
 
 class Answer(Handle):
-    """An answer that grows: an iterator of parts, records of kind ("content", "reasoning", "call", "call_id", "arguments",
+    """An answer that grows: an iterator, also an asynchronous one, of parts, records of kind ("content", "reasoning", "call", "call_id", "arguments",
     "call_end"), call (its number) and text. `message` is the whole answer as a message, to append to the conversation."""
 
     def __init__(self, chat: Chat, generation: Generation) -> None:
@@ -98,6 +99,7 @@ class Answer(Handle):
         self.generation = generation
         self._told = 0
         self._ended = False
+        self._parts: deque[Record] = deque()  # that are known and not yet handed out
 
     def _put(self, data: Optional[bytes]) -> list[Record]:
         parts, n = ffi.new("tblock_answer_part **"), ffi.new("size_t *")
@@ -106,17 +108,37 @@ class Answer(Handle):
         return [Record(kind=_PARTS[p.kind], call=p.call, text=bytes(ffi.buffer(p.text, p.n)).decode("utf-8", "replace"))
                 for p in parts[0][0:n[0]]] if n[0] else []
 
-    def __iter__(self) -> Iterator[Record]:
-        while not self._ended:
+    def _part(self) -> Optional[Record]:
+        """The next part, or None at the end."""
+        while not self._parts and not self._ended:
             for _ in self.generation:
                 break
             whole = self.generation.data
             if len(whole) > self._told:
                 new, self._told = whole[self._told:], len(whole)
-                yield from self._put(new)
-            elif self.generation.end is not None:
+                self._parts.extend(self._put(new))
+            elif self.generation.end is not None or self.generation.closed:
                 self._ended = True
-                yield from self._put(None)
+                self._parts.extend(self._put(None))
+        return self._parts.popleft() if self._parts else None
+
+    def __iter__(self) -> Iterator[Record]:
+        return self
+
+    def __next__(self) -> Record:
+        part = self._part()
+        if part is None:
+            raise StopIteration
+        return part
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        return self
+
+    async def __anext__(self) -> Record:
+        part = await in_thread(self._part, self.generation.stop)
+        if part is None:
+            raise StopAsyncIteration
+        return part
 
     @property
     def message(self) -> dict[str, Any]:

@@ -38,6 +38,30 @@ AUDIT_VERDICTS = {lib.TBLOCK_AUDIT_FITS: "fits", lib.TBLOCK_AUDIT_DIFFERS: "diff
                   lib.TBLOCK_AUDIT_NO_POWER: "no power"}
 
 
+def _receipts(given: Iterable[Union[str, bytes, Mapping[str, Any]]]) -> list[Any]:
+    """Receipts, JSON or what it says, for C."""
+    texts = [r.encode() if isinstance(r, str) else r if isinstance(r, bytes) else json.dumps(r).encode() for r in given]
+    return [ffi.gc(call("tblock_receipt_read", text, len(text), b"receipt %d" % i), lib.tblock_receipt_free)
+            for i, text in enumerate(texts)]
+
+
+def _recorded(given: Any) -> Any:
+    """What records say of the context that they were made in: the longest one's length, as `tblock verify` does."""
+    out = ffi.new("tblock_recorded *")
+    if isinstance(given, (str, os.PathLike)):
+        call("tblock_recorded_read", c_text("recorded", given), True, out)
+        return out
+    if isinstance(given, (bytes, bytearray)) or not hasattr(given, "__iter__"):
+        raise UsageError("recorded: expected a path, a receipt or a list of receipts, found %s" % type(given).__name__)
+    for i, receipt in enumerate(_receipts([given] if isinstance(given, Mapping) else given)):
+        n_ctx, rope_length = out.n_ctx, out.rope_length
+        call("tblock_receipt_recorded", receipt, out)
+        if i and out.rope_length != rope_length:
+            raise UsageError("recorded: expected receipts of one rope_length, found %d and %d" % (rope_length, out.rope_length))
+        out.n_ctx = max(out.n_ctx, n_ctx)
+    return out
+
+
 class Context(Handle):
     """KV caches, activations and threads of one run. One thread at a time may use it: another one gets a BusyError, and so does
     a process that was forked. While it computes, other Python threads run.
@@ -46,17 +70,20 @@ class Context(Handle):
     threads: 0: one for each physical core. isa, math, activations, kv_type, rope_length, affinity, pages: as the options of
     `tblock run`. lora: adapters, applied in this order (Model.load_lora). drafter: a smaller model with the same tokens, which
     guesses for the generations with `draft` (docs/drafts.md); closing it closes the context. "mtp": the model's own layer for that.
-    allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
+    recorded: a file of golden logits or a state, a receipt, or a list of receipts: where n_ctx and rope_length are 0, they are those that
+    it was recorded with. allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
 
     @takes_options
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seqs: int = 1, n_batch: int = 0, threads: int = 0,
                  isa: Optional[str] = None, math: Optional[str] = None, activations: Optional[str] = None,
                  kv_type: Optional[str] = None, rope_length: int = 0, affinity: Optional[str] = None, allow_nan: bool = False,
                  pages: Optional[str] = None, lora: Sequence[Lora] = (), drafter: Union[Model, str, None] = None,
-                 _pool: "Optional[list[Context]]" = None) -> None:
+                 recorded: Union[Path, Mapping[str, Any], Sequence[Union[str, bytes, Mapping[str, Any]]], None] = None, _pool: "Optional[list[Context]]" = None) -> None:
         opt = Options("tblock_context_options", {
             "n_ctx": n_ctx, "n_seqs": n_seqs, "n_batch": n_batch, "threads": threads, "isa": isa, "math": math,
             "activations": activations, "kv_type": kv_type, "rope_length": rope_length, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
+        known = ffi.NULL if recorded is None else _recorded(recorded)
+        opt.c.recorded = known
         self._guard = threading.Lock()
         chosen = c_loras(expect("model", model, Model), lora)
         if isinstance(drafter, str) and drafter != "mtp":
@@ -268,18 +295,20 @@ class Context(Handle):
     def generate(self, prompt: Prompt, *, max_tokens: Optional[int] = 256, logit_bias: Optional[Mapping[int, float]] = None, seed: int = 0,
                  stop: Union[str, Sequence[str]] = (), stop_ids: Optional[Sequence[int]] = None, skip: Optional[str] = None,
                  constraint: Optional[Constraint] = None, draft: int = 0, draft_match: int = 2,
-                 lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False, **sampling: Unpack[SamplingOptions]) -> "Generation":
+                 lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False,
+                 logprobs: Optional[int] = None, **sampling: Unpack[SamplingOptions]) -> "Generation":
         """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
         ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
         that end it; None: the model's own. skip: dropped from the start. constraint: what the text must fit (Model.constraint).
         draft: most tokens to guess ahead, from the text so far or by the context's drafter. lora: adapters (Model.load_lora), applied in this order; None: those of the context, []:
         none. receipt: the generation has a `receipt`; a dict with `every` keeps links of its chain,
-        with `trust_hash` the model's data are not read for it. Returns an iterator of the pieces of the text."""
+        with `trust_hash` the model's data are not read for it. logprobs: the generation has `logprobs`, of each sampled token and of so
+        many most probable ones; None: not. Returns an iterator of the pieces of the text."""
         from .generation import Generation
         return Generation(self, prompt, {
             "max_tokens": 0 if max_tokens is None else max_tokens or -1, "stop_ids": stop_ids, "stop_texts": [stop] if isinstance(stop, str) else stop,
             "skip": skip, "draft": draft, "draft_match": draft_match}, sampling, seed, logit_bias, constraint,
-            None if receipt is False else {} if receipt is True else receipt, None if lora is None else c_loras(self.model, lora))
+            None if receipt is False else {} if receipt is True else receipt, None if lora is None else c_loras(self.model, lora), logprobs)
 
     def advance(self, generations: "Sequence[Generation]", prompt_tokens: int = 0) -> None:
         """Take generations of this context one step on, in one batch. Each samples what it would sample alone, to the bit.
@@ -420,9 +449,7 @@ class Context(Handle):
         "logits", "failed", "nothing", "text"), version, n_given, n_drawn, position, found, expected, first, last, why. As many at a time as there are
         sequences. block: only this one of 64 sampled tokens, from 0. The model's data must have the hash that its file records, unless
         trust_hash."""
-        texts = [r.encode() if isinstance(r, str) else r if isinstance(r, bytes) else json.dumps(r).encode() for r in receipts]
-        read = [ffi.gc(call("tblock_receipt_read", text, len(text), b"receipt %d" % i), lib.tblock_receipt_free)
-                for i, text in enumerate(texts)]
+        read = _receipts(receipts)
         rows = ffi.new("tblock_receipt_row[]", len(read))
         opt = Options("tblock_receipt_verify_options", {"trust_hash": trust_hash, "progress": progress, "one_block": block is not None,
                                                          "block": block or 0})

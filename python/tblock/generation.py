@@ -1,17 +1,16 @@
 """A generation: a sequence that samples its own next tokens."""
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any, AsyncIterator, Iterator, Mapping, Optional
 
 import numpy as np
 
 from ._c import ffi, lib
-from ._core import SAMPLING, BusyError, Handle, Options, call, expect, raise_error
+from ._core import SAMPLING, BusyError, Callback, Handle, Options, Record, UsageError, call, expect, in_thread, raise_error, whole
 from .constraint import Constraint
 from .context import Context
-from .model import Floats, Ids, Prompt, c_ids
+from .model import Floats, Ids, Model, Prompt, c_ids
 
 # tblock_end, in the words of `tblock run --json`
 ENDS = {lib.TBLOCK_END_TOKEN: "eos", lib.TBLOCK_END_TEXT: "stop", lib.TBLOCK_END_LENGTH: "length",
@@ -28,6 +27,34 @@ def sampler_options(sampling: Mapping[str, Any], seed: int, logit_bias: Optional
     return out
 
 
+class _Probable:
+    """Log-probabilities of each token as it is sampled, with those of the n most probable ones."""
+
+    def __init__(self, model: Model, n: int) -> None:
+        if not 0 <= whole("logprobs", n) <= model.vocab_size:
+            raise UsageError("logprobs: expected 0 to %d, found %d" % (model.vocab_size, n))
+        self._n, self._vocab_size = whole("logprobs", n), model.vocab_size
+        self._stream = ffi.gc(call("tblock_stream_new", model._c, True), lib.tblock_stream_free) if model.has_tokenizer else None
+        self._own, self._top, self._top_p = ffi.new("double *"), ffi.new("int32_t[]", self._n + 1), ffi.new("double[]", self._n + 1)
+        self.rows: list[Record] = []
+        self.receipt: Any = None
+        self.callback = Callback(self._token)
+
+    def _token(self, index: int, token: int, logits: Any) -> None:
+        if self.receipt is not None:
+            lib.tblock_receipt_token(self.receipt, index, token, logits)
+        call("tblock_log_probs", logits, self._vocab_size, token, self._own, self._top, self._top_p, self._n)
+        self.rows.append(Record(self._named(token, self._own[0]),
+                                top=[self._named(self._top[i], self._top_p[i]) for i in range(self._n)]))
+
+    def _named(self, token: int, logprob: float) -> Record:
+        data, n = b"", ffi.new("size_t *")
+        if self._stream is not None:
+            text = lib.tblock_stream_alone(self._stream, token, n)
+            data = bytes(ffi.buffer(text, n[0]))
+        return Record(id=token, text=data.decode("utf-8", "replace"), bytes=data, logprob=logprob)
+
+
 class Generation(Handle):
     """A text that grows. Iterate over it (`for` or `async for`) for its pieces, which are whole characters; str() runs it to its
     end. Its attributes say what there is so far, while it runs and afterwards.
@@ -36,7 +63,7 @@ class Generation(Handle):
 
     def __init__(self, context: Context, prompt: Prompt, options: Mapping[str, Any], sampling: Mapping[str, Any],
                  seed: int, logit_bias: Optional[Mapping[int, float]], constraint: Optional[Constraint],
-                 receipt: Optional[Mapping[str, Any]] = None, adapters: Any = None) -> None:
+                 receipt: Optional[Mapping[str, Any]] = None, adapters: Any = None, logprobs: Optional[int] = None) -> None:
         self.model, self.context = context.model, context
         ids = c_ids(self.model.prompt(prompt))
         sampler, opt = sampler_options(sampling, seed, logit_bias), Options("tblock_generation_options", options)
@@ -44,11 +71,15 @@ class Generation(Handle):
         if constraint is not None:
             opt.c.constraint = expect("constraint", constraint, Constraint)._c
         self._receipt: Any = None  # lives as long as this
+        self._probable = None if logprobs is None else _Probable(self.model, logprobs)
         with context._use() as c, context._using(c, adapters):
             if receipt is not None:
                 how = Options("tblock_receipt_options", expect("receipt", receipt, Mapping))
                 self._receipt = ffi.gc(call("tblock_receipt_new", c, opt.c, how.c), lib.tblock_receipt_free)
                 opt.c.on_token, opt.c.user = ffi.addressof(lib, "tblock_receipt_token"), self._receipt
+            if self._probable is not None:
+                self._probable.receipt = self._receipt
+                opt.c.on_token, opt.c.user = lib.tblock_py_token, self._probable.callback.handle
             raw = call("tblock_generation_open", c, opt.c)
             super().__init__(raw, lib.tblock_generation_close, self.model, context, *([constraint] if constraint else []),
                              guard=context._guard)
@@ -65,6 +96,11 @@ class Generation(Handle):
         self._sampled.extend(n.ids[n.n_given + len(self._sampled):n.n_ids])
         self._last: dict[str, Any] = {"n_prompt": int(n.n_given), "n_reused": int(n.n_reused), "end": ENDS.get(n.end), "n_steps": int(n.n_steps),
                       "n_proposed": int(n.n_proposed), "n_accepted": int(n.n_accepted)}
+
+        if self._probable is not None and self._probable.callback.raised is not None:  # an interrupt, as a rule
+            raised, self._probable.callback.raised = self._probable.callback.raised, None
+            lib.tblock_generation_stop(self._c)
+            raise raised
 
     def _step(self) -> None:
         self.context.advance([self])
@@ -125,6 +161,12 @@ class Generation(Handle):
             return np.frombuffer(ffi.buffer(self._note.logits, 4 * self.model.vocab_size), np.float32).copy()
 
     @property
+    def logprobs(self) -> Optional[list[Record]]:
+        """With the option logprobs: for each of `ids` a record of id, text, bytes (those of the token alone) and logprob (ln of its
+        probability, as the model has it before any option of sampling), and top, records of the most probable tokens. Else None."""
+        return None if self._probable is None else self._probable.rows[:len(self._sampled)]
+
+    @property
     def receipt(self) -> Optional[dict[str, Any]]:
         """The receipt of what is sampled so far (docs/receipts.md), for json.dump and Context.verify_receipts; None where none was
         asked for."""
@@ -166,13 +208,7 @@ class Generation(Handle):
         return self
 
     async def __anext__(self) -> str:
-        step = asyncio.ensure_future(asyncio.to_thread(self._piece))
-        try:
-            piece = await asyncio.shield(step)
-        except asyncio.CancelledError:
-            self.stop()
-            await asyncio.wait([step])
-            raise
+        piece = await in_thread(self._piece, self.stop)
         if piece is None:
             raise StopAsyncIteration
         return piece

@@ -42,6 +42,7 @@ class GenerateOptions(SamplingOptions, total=False):
     draft_match: int
     lora: Optional[Sequence[Lora]]
     receipt: Union[bool, Mapping[str, Any]]
+    logprobs: Optional[int]
 
 
 class ContextOptions(TypedDict, total=False):
@@ -59,6 +60,7 @@ class ContextOptions(TypedDict, total=False):
     pages: Optional[str]
     lora: Sequence[Lora]
     drafter: Union[Model, str, None]
+    recorded: Union[Path, Mapping[str, Any], Sequence[Union[str, bytes, Mapping[str, Any]]], None]
 
 
 class ChatOptions(TypedDict, total=False):

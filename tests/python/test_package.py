@@ -195,6 +195,104 @@ def receipts_are_those_of_run():
         raises(TypeError, "every", c.generate, TEXT, receipt={"many": 1})
 
 
+def a_record_brings_its_own_context():
+    """A golden file, a state and receipts of a longer context than the model's own; docs/verify.md says the same of the program."""
+    with tblock.Model(MODEL) as m:
+        assert m.n_ctx == 256 and m.context(recorded=None).n_ctx == 256
+        ids = np.resize(m.tokenize(TEXT), 290)
+        with m.context(n_ctx=400) as c:
+            c.write_logits(temp("long.safetensors"), ids)
+            long = c.generate(ids, max_tokens=5, seed=1, receipt=True).run().receipt
+            c.rewind()
+            c.decode(ids, want="none")
+            c.save_state(temp("long.state"), ids)
+        with m.context() as c:
+            short = c.generate(TEXT, max_tokens=5, seed=1, receipt=True).run().receipt
+            raises(tblock.InputError, "context", c.verify, temp("long.safetensors"))
+        with m.context(recorded=temp("long.safetensors")) as c:
+            assert c.n_ctx >= 290 and c.verify(temp("long.safetensors"), exact=True).ok
+        with m.context(recorded=temp("long.state")) as c:
+            assert len(c.load_state(temp("long.state"))) == 290
+        for given in (long, [short, json.dumps(long)], [long, short]):
+            with m.context(recorded=given) as c:
+                assert [r.verdict for r in c.verify_receipts([long, short])] == ["holds"] * 2 and c.n_ctx >= 295
+        assert m.context(recorded=long, n_ctx=300).n_ctx == 300 and m.context(recorded=[]).n_ctx == 256
+        raises(tblock.UsageError, "recorded: expected a path, a receipt or a list of receipts, found int", m.context, recorded=5)
+        raises(tblock.InputError, "cannot open", m.context, recorded=temp("nothing"))
+        raises(tblock.InputError, "receipt 0", m.context, recorded={"no": 1})
+    rotated = rotating(temp("rotated.bin"), type="dynamic", factor=8, original_n_ctx=32)
+    with tblock.Model(rotated) as m:
+        made = []
+        for length in (32, 100):
+            with m.context(rope_length=length) as c:
+                made.append(c.generate(TEXT, max_tokens=5, receipt=True).run().receipt)
+            with m.context(recorded=made[-1]) as c:
+                assert c.info().rope_length == length and c.verify_receipts(made[-1:])[0].verdict == "holds"
+        raises(tblock.UsageError, "receipts of one rope_length, found 32 and 100", m.context, recorded=made)
+
+
+def tokens_bring_their_log_probabilities():
+    """Those of the distribution that the model has, from logits that are computed anew, whatever was sampled how."""
+    with tblock.Model(MODEL) as m, m.context(n_seqs=3) as c:
+        for options in ({}, {"temperature": 0, "draft": 4}, {"top_k": 5, "repeat_penalty": 1.3, "receipt": True}, {"stop": "the"}):
+            g = c.generate(TEXT, max_tokens=30, seed=3, logprobs=4, **options).run()
+            plain = c.generate(TEXT, max_tokens=30, seed=3, **{**options, "receipt": False}).run()
+            assert g.text == plain.text and list(g.ids) == list(plain.ids) and plain.logprobs is None
+            given = [*m.tokenize(TEXT), *g.ids]
+            rows = c.logits(given)[len(given) - len(g.ids) - 1:-1].astype(np.float64)
+            expected = rows - np.log(np.exp(rows - rows.max(1, keepdims=True)).sum(1, keepdims=True)) - rows.max(1, keepdims=True)
+            assert len(g.logprobs) == len(g.ids) > 0
+            for t, row, id in zip(g.logprobs, expected, g.ids):
+                assert t.id == id and abs(t.logprob - row[id]) < 1e-12 and t.text == t.bytes.decode("utf-8", "replace")
+                best = np.argsort(-row, kind="stable")[:4]
+                assert [x.id for x in t.top] == list(best) and np.allclose([x.logprob for x in t.top], row[best], rtol=0, atol=1e-12)
+            if "stop" not in options:
+                assert b"".join(t.bytes for t in g.logprobs).decode() == g.text
+            if options.get("receipt"):
+                assert c.verify_receipts([g.receipt])[0].verdict == "holds"
+            g.close(), plain.close()
+        many = [c.generate(TEXT, max_tokens=9, seed=s, logprobs=s) for s in range(3)]
+        while any(g.end is None for g in many):
+            c.advance(many)
+        alone = [m.generate(TEXT, max_tokens=9, seed=s, logprobs=s).run().logprobs for s in range(3)]
+        assert [g.logprobs for g in many] == alone and [len(x.top) for a in alone for x in a] == [0] * 9 + [1] * 9 + [2] * 9
+        raises(tblock.UsageError, "logprobs: expected 0 to 1024, found 1025", m.generate, TEXT, logprobs=1025)
+        raises(tblock.UsageError, "logprobs", m.generate, TEXT, logprobs="4")
+    no_words = temp("no-words.bin")
+    with open(temp("tiny.json"), "w") as f:
+        json.dump({"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 64}, f)
+    tblock.synth(temp("tiny.json"), no_words)
+    with tblock.Model(no_words) as m:
+        g = m.generate([1, 2], max_tokens=3, logprobs=1, stop_ids=[]).run()
+        assert [(t.id, t.bytes) for t in g.logprobs] == [(i, b"") for i in g.ids] and len(g.ids) == 3
+
+
+def an_answer_is_an_asynchronous_iterator_too():
+    say = [{"role": "user", "content": "Who art thou?"}]
+    with tblock.Model(MODEL) as m, m.chat(format="chatml") as chat:
+        want = list(chat.answer(say, max_tokens=12, seed=4))
+
+        async def one():
+            return [part async for part in chat.answer(say, max_tokens=12, seed=4)]
+
+        async def both():
+            return await asyncio.gather(one(), one())
+
+        async def cancelled():
+            answer = chat.answer(say)
+            task = asyncio.ensure_future(answer.__anext__())
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            return task.cancelled(), answer
+        first, second = asyncio.run(both())
+        assert first == want == second and want
+        stopped, answer = asyncio.run(cancelled())
+        assert stopped and list(answer) is not None and answer.generation.end == "interrupt"
+        half = chat.answer(say, max_tokens=12, seed=4)  # what was not taken is not lost
+        assert [next(half), *half] == want and half.message["role"] == "assistant"
+
+
 def audits_are_those_of_the_program():
     with tblock.Model(MODEL) as m, m.context(n_seqs=3) as c:
         drawn = c.generate(TEXT, max_tokens=60, seed=5, top_k=0, top_p=1, logit_bias={10: -3}, receipt=True).run().receipt
