@@ -260,10 +260,11 @@ def memory_is_what_info_says():
         need(found == expected, f"{config}: README says {found}, tblock info {expected}")
 
 
-def forward_is_as_long_as_the_page_says():
-    path, lines = re.search(r"\]\((src/runtime/forward\.c)\), (\d+) lines", README).groups()
-    found = (ROOT / path).read_text(encoding="utf-8").count("\n")
-    need(found == int(lines), f"README says {lines} lines, {path} has {found}")
+def files_to_read_are_as_long_as_the_page_says():
+    for pattern in (r"\]\((src/runtime/forward\.c)\), (\d+) lines", r"\]\((docs/examples/one_file\.c)\)[^.]*: (\d+) lines"):
+        path, lines = re.search(pattern, README).groups()
+        found = (ROOT / path).read_text(encoding="utf-8").count("\n")
+        need(found == int(lines), f"README says {lines} lines, {path} has {found}")
 
 
 def changelog_begins_with_this_version():
@@ -305,7 +306,7 @@ def claims():
         need(words in (["sh"], ["sh", "no-test"], ["text"]), f"line {line}: a block of another kind: {words}")
     for claim in (commands_in_prose_exist, commands_of_other_pages_exist, options_of_other_pages_exist,
                   files_and_functions_of_all_pages_exist, links_lead_somewhere, every_document_is_linked, prose_is_at_most_100_columns,
-                  memory_is_what_info_says, forward_is_as_long_as_the_page_says, changelog_begins_with_this_version,
+                  memory_is_what_info_says, files_to_read_are_as_long_as_the_page_says, changelog_begins_with_this_version,
                   picture_is_what_the_program_draws):
         yield claim.__name__, claim
 
