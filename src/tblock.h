@@ -377,14 +377,14 @@ typedef struct tblock_generation_options {
                                        * what followed the last tokens earlier (prompt lookup), or
                                        * of tblock_draft_by's drafter. The text stays the same */
     int                    draft_match; /* fewest tokens that must match for prompt lookup; 0: 2 */
-    bool                   prompt_logits; /* call on_token for ids too, from the second on; no
-                                           * cached prefix is used then */
+    bool                   prompt_logits; /* on_token for ids too, but the first; none is reused */
+    uint64_t               cache_scope; /* only prefixes of generations with the same are reused */
     int                    pool;      /* enum tblock_pool (tblock_tools.h): for an embedding */
     tblock_token_fn        on_token;  /* may be NULL */
     void                  *user;      /* passed to on_token */
 } tblock_generation_options;
 
-/* Take a free sequence of the context. The longest prefix of ids that any sequence holds is reused.
+/* Take a free sequence of the context. The longest prefix of ids in its cache_scope is reused.
  * Until the generation is closed, only it may change its sequence. Options are copied. Fails with
  * TBLOCK_USAGE (no token, more than the context holds, an id or number out of range, an empty stop
  * string, no free sequence, a constraint of another model or with stop strings) and TBLOCK_INPUT

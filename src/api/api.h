@@ -52,6 +52,7 @@ typedef struct SeqTokens {
     size_t   cap;
     bool     taken; /* by an open generation */
     uint64_t used;  /* which of the context's generations closed here last */
+    uint64_t scope; /* whose tokens they are: cache_scope of the last generation */
 } SeqTokens;
 
 struct tblock_context {

@@ -112,6 +112,13 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
         && pool_begin(&g->pool, o->pool, &g->context->model->weights, g->n_given, err);
 }
 
+/* Are K and V of a sequence what g would compute, and may it use them? */
+static bool may_share(const tblock_generation *g, int32_t seq)
+{
+    const tblock_context *c = g->context;
+    return c->seq_lora[seq] == c->lora && c->seq_tokens[seq].scope == g->opt.cache_scope;
+}
+
 /* The length of the prefix of g->ids that a sequence holds. Tokens whose logits or states are
  * needed are computed again: at least the last one. */
 static size_t common_tokens(const tblock_generation *g, int32_t seq)
@@ -121,9 +128,7 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
     size_t                most = g->pool.sum ? g->pool.first : g->n_ids - 1, n = 0;
     most                       = most < g->told_from ? most : g->told_from;
     most                       = most < held ? most : held;
-    if (c->seq_lora[seq] != c->lora) /* its K and V are those of other adapters */
-        return 0;
-    if (c->model->weights.cfg.bidirectional) /* they depend on the whole text */
+    if (!may_share(g, seq) || c->model->weights.cfg.bidirectional) /* these: on the whole text */
         return 0;
     while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
         n++;
@@ -136,7 +141,7 @@ static bool is_whole_prefix(const tblock_generation *g, int32_t seq)
 {
     const SeqTokens *t = &g->context->seq_tokens[seq];
     const size_t     n = (size_t)g->context->kv.seq[seq].length;
-    return !t->taken && n && n <= g->n_ids && g->context->seq_lora[seq] == g->context->lora
+    return !t->taken && n && n <= g->n_ids && may_share(g, seq)
         && memcmp(t->id, g->ids, n * sizeof *t->id) == 0;
 }
 
@@ -197,6 +202,7 @@ static bool take_sequence(tblock_generation *g, Error *err)
     g->seq    = to;
     g->n_held = g->n_reused = n;
     c->seq_tokens[to].taken = true;
+    c->seq_tokens[to].scope = g->opt.cache_scope;
     return true;
 }
 

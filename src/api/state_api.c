@@ -40,6 +40,7 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
         context_begin_seq(c, to);
     if (n_tokens > 0)
         memcpy(c->seq_tokens[to].id, c->seq_tokens[from].id, (size_t)n_tokens * sizeof(int32_t));
+    c->seq_tokens[to].scope = c->seq_tokens[from].scope;
     drafter_copy(c->drafter, from, to, n_tokens);
     return true;
 }

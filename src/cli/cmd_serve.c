@@ -274,6 +274,9 @@ static const Option serve_options[] = {
 static const Option access_options[] = {
     { "key-file",     0, "FILE",   OPT_TEXT,  AT(key_file),     0, 0, NULL,
       "ask for one of these keys, one in each line, everywhere but at / and /health" },
+    { "share-cache",  0, NULL,     OPT_FLAG,  AT(o.share_cache),  0, 0, NULL,
+      "keys share the cached prefixes of prompts; without it the count of cached tokens and the "
+      "time tell no key what others sent" },
     { "allow-origin", 0, "ORIGIN", OPT_TEXTS, AT(origin),       0, 0, NULL,
       "let pages of that site ask, as https://example.org; *: any site" },
     { "allow-host",   0, "NAME",   OPT_TEXTS, AT(allowed_host), 0, 0, NULL,

@@ -76,16 +76,15 @@ static bool same_key(const char *key, size_t n_key, const char *given, size_t n)
     return differ == 0;
 }
 
-static bool has_key(const Exchange *x)
+static bool has_key(Exchange *x)
 {
     const Server *s     = x->server;
     const char   *given = header(x, "Authorization"), *key = s->o->keys;
-    bool          found = false;
     given = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : header(x, "x-api-key");
     given = given ? given : "";
     for (size_t i = 0; i < s->o->n_keys; i++, key += strlen(key) + 1)
-        found |= same_key(key, strlen(key), given, strlen(given));
-    return found || s->o->n_keys == 0;
+        x->key = same_key(key, strlen(key), given, strlen(given)) ? key : x->key;
+    return x->key || s->o->n_keys == 0;
 }
 
 static bool who_may_ask(Exchange *x)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/progress.h"
 
@@ -23,7 +24,30 @@ Job *job_new(Exchange *x, const char *prefix, const JobForm *form)
     j->created  = (long long)time(NULL);
     memcpy(j->id, prefix, n);
     random_id(j->id + n, sizeof j->id - n);
-    return j;
+    if (job_scope(j, NULL))
+        return j;
+    job_free(j);
+    return NULL;
+}
+
+/* A part of a SHA-256, so that nobody finds a salt with which he has the scope of another key. */
+bool job_scope(Job *j, const JsonNode *salt)
+{
+    const Exchange *x   = j->exchange;
+    const char     *key = x->key && !j->server->o->share_cache ? x->key : "";
+    uint8_t         digest[SHA256_BYTES];
+    Sha256         *h = *key || salt ? sha256_new() : NULL;
+    if (!*key && !salt)
+        return true; /* 0: all that have neither */
+    if (!h)
+        return refuse_memory(j->exchange);
+    sha256_add(h, key, strlen(key) + 1);
+    if (salt)
+        sha256_add(h, salt->text, salt->n);
+    sha256_take(h, digest);
+    sha256_free(h);
+    memcpy(&j->cache_scope, digest, sizeof j->cache_scope);
+    return true;
 }
 
 bool job_choices(Job *j, size_t n_prompts, size_t per_prompt)

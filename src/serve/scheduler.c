@@ -355,7 +355,8 @@ static bool waits_for_prefix(const Server *s, const Choice *c)
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
             const Choice *other = &j->choice[i];
-            if (!other->generation || other->n_ids || j->adapter != c->job->adapter)
+            if (!other->generation || other->n_ids || j->adapter != c->job->adapter
+                || j->cache_scope != c->job->cache_scope)
                 continue;
             tblock_generation_info o = info_of(other);
             size_t same = 0, most = c->prompt->n < o.n_given ? c->prompt->n : o.n_given;
@@ -377,6 +378,7 @@ static bool open_choice(Scheduler *k, Choice *c)
     o.n_ids         = c->ids ? c->n_ids : c->prompt->n;
     o.n_drawn       = c->ids ? c->n_ids - c->prompt->n : 0;
     o.sampling.seed = c->seed;
+    o.cache_scope   = j->cache_scope;
     o.on_token      = choice_on_token;
     o.user          = c;
     o.draft         = s->o->draft;

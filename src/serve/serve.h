@@ -34,6 +34,7 @@ typedef struct ServeOptions {
     int             request_seconds; /* that a client may take to send one */
     double          timeout_s;    /* of a request, from its arrival; 0: none */
     int             listens;      /* serve_listen's, if it was called before; else 0 */
+    bool            share_cache;  /* keys share cached prefixes */
     bool            lenient;      /* unknown parameters are no error */
     const char     *log;          /* the log file; NULL: standard error */
     bool            log_prompts;

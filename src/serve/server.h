@@ -125,6 +125,7 @@ struct Exchange {
     const char            *rest;         /* of the path, if its route has a name in braces */
     ErrorForm             *error;        /* of its path; NULL: OpenAI's form */
     const char            *origin;       /* to allow in the response; NULL */
+    const char            *key;          /* that it came with; NULL: none is required */
     double                 arrived;
     TextOut                body;         /* of the request */
     bool                   told, crowded; /* response queued; no room for its body */
@@ -295,6 +296,7 @@ struct Job {
     tblock_constraint *constraint;
     Prompt         *prompt;        /* [n_prompts] */
     size_t          n_prompts;
+    uint64_t        cache_scope;   /* as in tblock_generation_options */
     size_t          adapter;       /* 1 + its number in the options; 0: none */
     Choice         *choice;        /* [n_choices] */
     size_t          n_choices, n_open, n_running;
@@ -308,6 +310,8 @@ struct Job {
 /* A job for this exchange, without prompts yet; its id begins with prefix. NULL: refused. */
 Job *job_new(Exchange *x, const char *prefix, const JobForm *form);
 bool job_choices(Job *j, size_t n_prompts, size_t per_prompt);
+/* Whose cached prefixes it shares: those of the exchange's key and of this salt (NULL: none). */
+bool job_scope(Job *j, const JsonNode *salt);
 void job_free(Job *j);
 /* Hand it to the scheduler. False: refused (the queue is full, the server stops). The exchange
  * owns the job until then, and both do afterwards. */
@@ -351,7 +355,7 @@ bool prompts_read(Exchange *x, const JsonNode *p, const PromptForm *f, Job *j);
 
 /* The first member of the struct that a request to generate is read into. */
 typedef struct Settings {
-    const JsonNode *model, *stop, *stream_options, *resume_ids, *bias;
+    const JsonNode *model, *stop, *stream_options, *resume_ids, *bias, *salt;
     bool            stream, usage, return_ids, receipt;
     int64_t         n, seed;
     union { double real; int64_t whole; } sampling[SAMPLING_N]; /* whole: of type INT, off is 0 */

@@ -31,6 +31,8 @@ const Field settings_fields[] = {
       "the answer has a receipt, which tblock verify computes again" },
     { "resume_ids",         FIELD_NODE,    AT(resume_ids),     0, 0,
       "ids that an earlier answer to this request had: go on behind them" },
+    { "cache_salt",         FIELD_TEXT,    AT(salt),           0, 0,
+      "a secret: only requests with the same share the cached prefix of a prompt" },
     { "metadata",           FIELD_IGNORED, 0, 0, 0, NULL },
     { "service_tier",       FIELD_IGNORED, 0, 0, 0, NULL },
     { 0 },
@@ -76,6 +78,8 @@ bool settings_check(Exchange *x, Settings *r)
     tblock_error err;
     if (!check_model(x, r->model))
         return false;
+    if (r->salt && !r->salt->n)
+        return refuse_value(x, "cache_salt", "a text that is not empty", r->salt);
     if (r->seed < 0)
         r->seed = (int64_t)random_seed();
     if (r->stream_options
@@ -212,7 +216,7 @@ static void set_options(const Settings *r, Job *j)
 bool settings_apply(Exchange *x, const Settings *r, Job *j)
 {
     if (!read_stops(x, r, j) || !read_bias(x, r->bias, j) || !read_resumed(x, r, j)
-        || !check_length(x, r, j))
+        || !check_length(x, r, j) || (r->salt && !job_scope(j, r->salt)))
         return false;
     j->adapter = model_number(x->server, r->model);
     set_options(r, j);

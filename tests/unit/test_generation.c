@@ -377,6 +377,35 @@ static void what_a_sequence_holds_is_reused(void)
     tblock_context_free(c);
 }
 
+static void what_another_scope_holds_is_not_reused(void)
+{
+    static const int32_t      id[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    tblock_context           *c = context_of(plain, 4, 0, 1);
+    tblock_generation_options o = { .ids = id, .n_ids = 8, .max_tokens = -1, .cache_scope = 1 };
+    tblock_generation        *g[3];
+    for (size_t i = 0; i < 3; i++) { /* 1, 2, 0 */
+        o.cache_scope = (1 + i) % 3;
+        g[i]          = run_text(c, &o);
+        CHECK(info_of(g[i]).n_reused == 0, "scope %zu reused %zu", i, info_of(g[i]).n_reused);
+    }
+    for (size_t i = 0; i < 3; i++)
+        tblock_generation_close(g[i]);
+    for (size_t i = 0; i < 3; i++) {
+        o.cache_scope = (1 + i) % 3;
+        g[0]          = run_text(c, &o);
+        CHECK(info_of(g[0]).n_reused == 7 && (size_t)info_of(g[0]).seq == i, "its own: %zu in %d",
+              info_of(g[0]).n_reused, info_of(g[0]).seq);
+        tblock_generation_close(g[0]);
+    }
+    CHECK(tblock_seq_copy(c, 0, 3, 8, &err) && tblock_seq_rewind(c, 0, 0, &err)
+              && tblock_seq_rewind(c, 2, 0, &err), "%s", err.msg);
+    o.cache_scope = 0; /* sequence 2 held it; what 3 holds is of scope 1 */
+    g[0]          = run_text(c, &o);
+    CHECK(info_of(g[0]).n_reused == 0, "of a copy: %zu", info_of(g[0]).n_reused);
+    tblock_generation_close(g[0]);
+    tblock_context_free(c);
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void it_ends_where_it_should(void)
@@ -1014,6 +1043,7 @@ int main(int argc, char **argv)
     TEST(quantized_weights_change_no_bit);
     TEST(a_drafter_changes_no_bit);
     TEST(what_a_sequence_holds_is_reused);
+    TEST(what_another_scope_holds_is_not_reused);
     TEST(it_ends_where_it_should);
     TEST(it_stops_when_told);
     TEST(a_budget_is_dealt_out_in_order);
