@@ -133,7 +133,7 @@ PUBLIC = src/tblock.h src/tblock_tools.h
 # Test and bench programs, one for each file, linked with every room's functions.
 FUZZ_SRC  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) $(FUZZ_SRC) tests/exact/exact.c tests/exact/matrix.c \
-             docs/examples/one_file.c tests/references/one_file_chunks.c tests/faults/alloc.c tests/faults/sessions.c tests/golden/mtp_tool.c tests/neon/make_image.c tests/text/answer_tool.c tests/text/chat_tool.c tests/text/constrain_tool.c tests/text/jinja_tool.c tests/text/unicode_tool.c tests/text/make_tokenizer.c
+             docs/examples/one_file.c docs/examples/one_file_train.c tests/references/one_file_chunks.c tests/faults/alloc.c tests/faults/sessions.c tests/golden/mtp_tool.c tests/neon/make_image.c tests/text/answer_tool.c tests/text/chat_tool.c tests/text/constrain_tool.c tests/text/jinja_tool.c tests/text/unicode_tool.c tests/text/make_tokenizer.c
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/lora.c %/lora_merge.c %/config_json.c %/config_reader.c %/model_writer.c,$(filter src/base/% src/ranks/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))

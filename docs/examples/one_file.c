@@ -164,7 +164,7 @@ static long sample(float *logits, long index)
     }
     for (i = 0; sum < 0.95 * total; i++)
         sum += p[i];
-    double target = (philox((uint32_t)index, 0, 0, 0, 0) >> 8) * 0x1p-24 * sum;
+    double target = (double)(philox((uint32_t)index, 0, 0, 0, 0) >> 40) * 0x1p-24 * sum;
     for (i = 0, sum = p[0]; sum <= target; sum += p[i])
         i++;
     return id[i];

@@ -1,6 +1,6 @@
-/* What one_file.c needs beside the transformer itself: a model file, which has a plain Llama in f32
- * or bf16 (docs/format.md), a list of ids, and random numbers. An error is one line, and the status
- * is 1. */
+/* What one_file.c and one_file_train.c need beside the transformer itself: a model file, which has
+ * a plain Llama in f32 or bf16 (docs/format.md), lists of ids, and random numbers. An error is one
+ * line, and the status is 1. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +12,16 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FAIL(...) (fprintf(stderr, "one_file: " __VA_ARGS__), fputc('\n', stderr), exit(1))
+#ifndef PROGRAM
+#define PROGRAM "one_file"
+#endif
+#define FAIL(...) (fprintf(stderr, PROGRAM ": " __VA_ARGS__), fputc('\n', stderr), exit(1))
 
 typedef struct Tensor {
     char   name[40];
-    long   rows, k; /* a matrix W of y = W x is [rows, k], a vector [1, k] */
-    float *w;       /* row after row */
+    long   rows, k;      /* a matrix W of y = W x is [rows, k], a vector [1, k] */
+    float *w;            /* row after row */
+    float *grad, *m, *v; /* of the same shape; used by one_file_train.c alone */
 } Tensor;
 
 typedef struct Layer {
@@ -170,12 +174,12 @@ static void read_model(const char *file)
     lm_head = tied ? embed : read_tensor("lm_head", 0, vocab_size, d_model);
 }
 
-/* A whole number from least to most, which ends at a comma or the end; *at moves behind it. */
+/* A whole number from least to most. *at moves behind it and the comma or blank that ends it. */
 static long read_number(const char **at, long least, long most)
 {
     char *end;
     long number = strtol(*at, &end, 10);
-    if (end == *at || (*end && *end != ',' && *end != '\n') || number < least || number > most)
+    if (end == *at || (*end && !strchr(", \n", *end)) || number < least || number > most)
         FAIL("expected a number from %ld to %ld, found '%.20s'", least, most, *at);
     *at = *end ? end + 1 : end;
     return number;
@@ -194,8 +198,9 @@ static long *read_ids(const char *text, long most, long n_more, long *n_ids)
     return id;
 }
 
-/* The first word that Philox4x32-10 makes of a counter and a seed (Salmon et al. 2011). */
-static uint32_t philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t seed)
+/* The first two words that Philox4x32-10 makes of a counter and a seed, the first one in the upper
+ * half (Salmon et al. 2011). */
+static uint64_t philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t seed)
 {
     uint32_t w[4] = { c0, c1, c2, c3 }, key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
@@ -205,5 +210,5 @@ static uint32_t philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint6
         w[2] = (uint32_t)(p0 >> 32) ^ w[3] ^ key1;
         w[3] = (uint32_t)p0;
     }
-    return w[0];
+    return (uint64_t)w[0] << 32 | w[1];
 }

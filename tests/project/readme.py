@@ -261,7 +261,8 @@ def memory_is_what_info_says():
 
 
 def files_to_read_are_as_long_as_the_page_says():
-    for pattern in (r"\]\((src/runtime/forward\.c)\), (\d+) lines", r"\]\((docs/examples/one_file\.c)\)[^.]*: (\d+) lines"):
+    for pattern in (r"\]\((src/runtime/forward\.c)\), (\d+) lines", r"\]\((docs/examples/one_file\.c)\)[^.]*: (\d+) lines",
+                    r"\]\((docs/examples/one_file_train\.c)\)[^.]*: (\d+) lines"):
         path, lines = re.search(pattern, README).groups()
         found = (ROOT / path).read_text(encoding="utf-8").count("\n")
         need(found == int(lines), f"README says {lines} lines, {path} has {found}")
