@@ -326,16 +326,17 @@ class Options:
         return thing
 
 
-def _sampling() -> Iterator[tuple[str, tuple[str, Any]]]:
+def _sampling() -> Iterator[tuple[Any, Callable[[float], float]]]:
     row = lib.tblock_sampling_rows()
     while row.field != ffi.NULL:
-        usual = int(row.usual) if row.type == lib.TBLOCK_INT else float(row.usual)
-        yield text_of(row.name), (text_of(row.field), usual)
+        yield row, int if row.type == lib.TBLOCK_INT else float
         row += 1
 
 
 #: The library's table of sampling options: of each its field in tblock_sampler_options, and the default of `tblock run`.
-SAMPLING = dict(_sampling())
+SAMPLING = {text_of(row.name): (text_of(row.field), number(row.usual)) for row, number in _sampling()}
+#: By the names that they have in requests to `tblock serve`: the name here, and the default of a request.
+SAMPLING_OF_REQUESTS = {text_of(row.parameter): (text_of(row.name), number(row.off)) for row, number in _sampling()}
 
 
 # ---- Callbacks -------------------------------------------------------------------------------------------------------

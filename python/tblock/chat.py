@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Mapping, Optiona
 
 from ._c import ffi, lib
 from ._core import Handle, Options, Record, UsageError, c_json, c_text, call, expect, in_thread, text_of
+from .constraint import Constraint
 from .context import Context
 from .generation import Generation
 from .model import Ids, Model, array, owned
@@ -87,6 +88,18 @@ class Chat(Handle):
         return Answer(self, where.generate(self.render(messages), **given))
 
 
+    @takes_options
+    def calls(self, name: Optional[str] = None, *, several: bool = True, optional: bool = False) -> Constraint:
+        """A constraint for answers that call tools, in the template's form and with arguments that fit their schemas. name: of the tool;
+        None: any. several: one call or more, if the template has a place for them. optional: the answer need not call one; until it
+        begins to, nothing is constrained. Raises InputError: no such tool, a template whose calls are not understood."""
+        flags = (lib.TBLOCK_CALLS_SEVERAL if several else 0) | (lib.TBLOCK_CALLS_OPTIONAL if optional else 0)
+        made = Constraint.__new__(Constraint)
+        Handle.__init__(made, call("tblock_chat_calls", self._c, ffi.NULL if name is None else c_text("name", name), flags),
+                        lib.tblock_constraint_free, self)
+        return made
+
+
 show_as(Model.chat, Chat)
 
 
@@ -98,7 +111,7 @@ class Answer(Handle):
         super().__init__(call("tblock_answer_new", chat._c), lib.tblock_answer_free, chat)
         self.generation = generation
         self._told = 0
-        self._ended = False
+        self.ended = False
         self._parts: deque[Record] = deque()  # that are known and not yet handed out
 
     def _put(self, data: Optional[bytes]) -> list[Record]:
@@ -108,18 +121,22 @@ class Answer(Handle):
         return [Record(kind=_PARTS[p.kind], call=p.call, text=bytes(ffi.buffer(p.text, p.n)).decode("utf-8", "replace"))
                 for p in parts[0][0:n[0]]] if n[0] else []
 
+    def parse(self) -> None:
+        """Take what is new of the text."""
+        whole = self.generation.data
+        if len(whole) > self._told:
+            new, self._told = whole[self._told:], len(whole)
+            self._parts.extend(self._put(new))
+        if not self.ended and (self.generation.end is not None or self.generation.closed):
+            self.ended = True
+            self._parts.extend(self._put(None))
+
     def _part(self) -> Optional[Record]:
         """The next part, or None at the end."""
-        while not self._parts and not self._ended:
+        while not self._parts and not self.ended:
             for _ in self.generation:
                 break
-            whole = self.generation.data
-            if len(whole) > self._told:
-                new, self._told = whole[self._told:], len(whole)
-                self._parts.extend(self._put(new))
-            elif self.generation.end is not None or self.generation.closed:
-                self._ended = True
-                self._parts.extend(self._put(None))
+            self.parse()
         return self._parts.popleft() if self._parts else None
 
     def __iter__(self) -> Iterator[Record]:

@@ -104,7 +104,11 @@ class Generation(Handle):
 
     def _step(self) -> None:
         self.context.advance([self])
-        if self._note.end == lib.TBLOCK_END_FAILED:
+        self.check()
+
+    def check(self) -> None:
+        """Raise what it failed with, if it has."""
+        if not self.closed and self._note.end == lib.TBLOCK_END_FAILED:
             raise_error(self._note.error)
 
     # ---- What there is so far ----
@@ -134,6 +138,11 @@ class Generation(Handle):
     def n_prompt(self) -> int:
         """Tokens of the prompt."""
         return int(self._last["n_prompt"])
+
+    @property
+    def n_sampled(self) -> int:
+        """Tokens that were sampled, with one that ended it."""
+        return len(self._sampled) + (self.end == "eos")
 
     @property
     def n_reused(self) -> int:

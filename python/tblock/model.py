@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import threading
 from html import escape
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Literal, Optional, Sequence, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .arrays import Weights
-    from .chat import Chat
+    from .chat import Chat, Message
+    from .completion import CompletionStream
     from .constraint import Constraint
     from .context import Context
     from .generation import Generation
-    from .options import (ChatOptions, ConstraintOptions, ContextOptions, EmbedOptions, GenerateOptions, ReportOptions,
+    from .options import (ChatOptions, CompletionOptions, ConstraintOptions, ContextOptions, EmbedOptions, GenerateOptions, ReportOptions,
                           RerankOptions)
     from .tokenizer import Tokenizer
 
@@ -300,6 +301,24 @@ class Model(Handle):
         """How conversations become tokens, and answers become messages. See Chat."""
         from .chat import Chat
         return Chat(self, **options)
+
+    @overload
+    def create_chat_completion(self, messages: Sequence[Message], *, stream: Literal[False] = False,
+                               **parameters: Unpack[CompletionOptions]) -> dict[str, Any]: ...
+
+    @overload
+    def create_chat_completion(self, messages: Sequence[Message], *, stream: Literal[True],
+                               **parameters: Unpack[CompletionOptions]) -> CompletionStream: ...
+
+    @takes_options
+    def create_chat_completion(self, messages: Sequence[Message], *, stream: bool = False,
+                               **parameters: Unpack[CompletionOptions]) -> Union[dict[str, Any], CompletionStream]:
+        """Reply to a conversation in OpenAI's form: the parameters, defaults and members of /v1/chat/completions of `tblock serve`
+        (docs/serve.md), with the same reply for the same seed. Returns the dict of a chat.completion. stream: an iterator, also an
+        asynchronous one, of the dicts of its chunks."""
+        from .completion import Completion, CompletionStream
+        completion = Completion(self, messages, parameters)
+        return CompletionStream(completion) if stream else completion.whole()
 
     @takes_options
     def constraint(self, **kind: Unpack[ConstraintOptions]) -> "Constraint":

@@ -45,6 +45,47 @@ class GenerateOptions(SamplingOptions, total=False):
     logprobs: Optional[int]
 
 
+class CompletionOptions(TypedDict, total=False):
+    """Parameters of OpenAI's chat completions; those of the last lines are ignored. format: of the chat, as of Model.chat."""
+
+    format: Optional[str]
+    model: Optional[str]
+    n: Optional[int]
+    seed: Optional[int]
+    temperature: Optional[float]
+    top_p: Optional[float]
+    top_k: Optional[int]
+    min_p: Optional[float]
+    repetition_penalty: Optional[float]
+    presence_penalty: Optional[float]
+    frequency_penalty: Optional[float]
+    min_tokens: Optional[int]
+    max_tokens: Optional[int]
+    max_completion_tokens: Optional[int]
+    stop: Union[str, Sequence[str], None]
+    logit_bias: Union[Mapping[str, float], Mapping[int, float], None]
+    logprobs: Optional[bool]
+    top_logprobs: Optional[int]
+    tools: Optional[Sequence[Mapping[str, Any]]]
+    tool_choice: Union[str, Mapping[str, Any], None]
+    parallel_tool_calls: Optional[bool]
+    response_format: Optional[Mapping[str, Any]]
+    stream_options: Optional[Mapping[str, Any]]
+    chat_template_kwargs: Optional[Mapping[str, Any]]
+    reasoning_effort: Optional[str]
+    return_token_ids: Optional[bool]
+    receipt: Optional[bool]
+    user: Any
+    metadata: Any
+    store: Any
+    service_tier: Any
+    prediction: Any
+    safety_identifier: Any
+    prompt_cache_key: Any
+    prompt_cache_options: Any
+    prompt_cache_retention: Any
+
+
 class ContextOptions(TypedDict, total=False):
     n_ctx: int
     n_seqs: int

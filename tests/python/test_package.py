@@ -753,8 +753,10 @@ def the_guide_is_right():
     assert len(blocks) >= 4
     os.makedirs(temp("guide"))
     os.symlink(os.path.join(ROOT, "models"), temp("guide/models"))
-    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=temp("guide"), check=True, stdout=subprocess.DEVNULL,
-                   env={**os.environ, "PYTHONPATH": PACKAGE})
+    said = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=temp("guide"), check=True, stdout=subprocess.PIPE,
+                          env={**os.environ, "PYTHONPATH": PACKAGE}, universal_newlines=True).stdout.splitlines()
+    promised = re.findall(r"^ *print\(.*\) +# (\{.*\}|holds|fits)$", "\n".join(blocks), re.M)
+    assert len(promised) == 3 and all(line in said for line in promised), (promised, said)
 
 
 if __name__ == "__main__":
