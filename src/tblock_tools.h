@@ -115,7 +115,8 @@ typedef struct tblock_logits_options {
 } tblock_logits_options;
 
 /* Run tokens as sequence 0 of c, which is emptied before and after, and write a safetensors file:
- * tokens I32 [n], logits F32 [n, vocab_size], and metadata that names everything that changes bits.
+ * tokens I32 [n], logits F32 [n, vocab_size], metadata that names everything that changes bits, and
+ * a fingerprint of each weight (docs/verify.md), for which all weights are read once.
  * Fails with TBLOCK_USAGE (no tokens, more than the context holds, an id out of range) and
  * TBLOCK_INPUT (a logit is NaN and the context does not allow it). */
 TBLOCK_API bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n,
@@ -133,6 +134,8 @@ typedef struct tblock_verify_options {
     void *user;
     bool (*go_on)(void *user, double done);
     bool trust_hash;    /* do not compare the model's data with their recorded hash               */
+    bool logits_only;   /* the model may differ in what does not reach these logits. So it is with
+                           has_tol, too                                                           */
 } tblock_verify_options;
 
 typedef struct tblock_verify_row {
@@ -172,12 +175,22 @@ typedef struct tblock_verify_report {
     char               advice[640];   /* if ok is false: which settings of this run round, and which
                                          options to try; else ""                                  */
     bool               hash_checked;  /* the model's data match the hash that its file records    */
+    bool               model_known;   /* the file has fingerprints of its model: if the model here
+                                         differs, ok is false (but see logits_only)               */
+    /* How the model differs from the recorded one, in words; "": it does not, or the file does not
+       say, or nothing differs with logits_only. */
+    char               config_diff[256], tensor_diff[320], tokenizer_diff[256], template_diff[96];
+    char               cause[320];    /* if ok is false, and it is known why: the first of these, or
+                                         of the settings, and the names of the others             */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 or
  * [PREFIX.]logits. The file is safetensors, from tblock_logits_write or another program, or a pair
  * of .npy files: golden_path is the one with "logits" in its name, and the other has "tokens"
  * instead. Returns true if the comparison ran, whatever its result: see out->ok.
+ *
+ * If the file has fingerprints of its model, whatever differs in config, weights, tokenizer or chat
+ * template makes every row not ok, however near the logits are; see logits_only.
  *
  * With exact, hidden states are compared bit by bit, and count for ok. Otherwise they only show
  * where two runs diverge: a difference counts if it is a larger share of the state's largest value

@@ -421,8 +421,8 @@ class Context(Handle):
 
     @takes_options
     def verify(self, golden: Union[Path, Mapping[str, Any]], **options: Unpack[VerifyOptions]) -> Record:
-        """Compare with golden logits, a file (docs/verify.md) or its arrays, {"tokens": [n], "logits": [n, vocab_size], ...}: ok, tol, settings, advice, and rows with max_abs, mean_kl, first_diff,
-        parted, ... and `why` for a row that is not ok. Options: exact, tol, greedy, tokens, trust_hash, progress."""
+        """Compare with golden logits, a file (docs/verify.md) or its arrays, {"tokens": [n], "logits": [n, vocab_size], ...}: ok, tol, cause, settings, advice, and rows with max_abs, mean_kl,
+        first_diff, parted, ... and `why` for a row that is not ok. Options: exact, tol, logits_only, greedy, tokens, trust_hash, progress."""
         if isinstance(golden, Mapping):
             with tempfile.TemporaryDirectory(prefix="tblock-") as folder:
                 path = os.path.join(folder, "golden.safetensors")

@@ -148,6 +148,7 @@ class VerifyOptions(TypedDict, total=False):
     greedy: bool
     tokens: Optional[Path]
     trust_hash: bool
+    logits_only: bool
     progress: Optional[Progress]
 
 

@@ -52,7 +52,7 @@ def _explain(prompt: Prompt, report: Record, row: Record) -> str:
                                                          if row.parted_pos >= 0 else ""))
     if report.settings:
         lines.append("settings that differ: %s" % report.settings)
-    elif report.recorded:
+    elif report.recorded and not report.cause:
         lines.append("settings: all that change bits are the same")
     if report.advice:
         lines.append(report.advice)

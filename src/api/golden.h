@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "format/npy.h"
+#include "model/fingerprint.h"
 #include "tblock_tools.h"
 
 /* ---- golden_case.c --------------------------------------------------------------------------- */
@@ -26,6 +27,13 @@ typedef struct GoldenCase {
     size_t        n_rows;            /* rows of logits: as many as tokens, or 1 */
 } GoldenCase;
 
+/* Fingerprints of all tensors: recorded ones, or those of a model here. n 0: none. */
+typedef struct GoldenPrints {
+    size_t        n;
+    Fingerprint  *own;               /* [n], of a model here */
+    const Tensor *hash, *sum;        /* of a file */
+} GoldenPrints;
+
 typedef struct GoldenFile {
     const char  *path;               /* as given */
     TensorFile   st;                 /* a safetensors file, else zeroed */
@@ -33,6 +41,7 @@ typedef struct GoldenFile {
     const Tensor *pair[2];           /* of npy, sorted by name */
     GoldenCase  *cases;
     size_t       n_cases;
+    GoldenPrints prints;             /* of the recorded model */
 } GoldenFile;
 
 /* Open the file and check every case against the context's model and length. tokens: the path of
@@ -117,6 +126,35 @@ void hidden_observe(void *user, const char *name, size_t first, int n_tok, const
 /* The first stage that differs, in the order of the forward pass; NULL: none. name: "layer 3,
  * attention"; *layer: -1 outside. */
 const HiddenStage *hidden_parted(const HiddenRun *h, char name[40], int *layer);
+
+/* ---- golden_prints.c ------------------------------------------------------------------------- */
+
+Fingerprint golden_print(const GoldenPrints *p, size_t i);
+
+/* Of c's model: one read of its weights. Errors: SYSTEM. */
+bool golden_prints_make(GoldenPrints *p, const tblock_context *c, Error *err);
+void golden_prints_free(GoldenPrints *p);
+/* Metadata and the first GOLDEN_PRINT_TENSORS tensors of a golden; then their data. */
+enum { GOLDEN_PRINT_TENSORS = 2 };
+bool golden_prints_declare(const GoldenPrints *p, const tblock_model *m, TensorWriter *w,
+                           Error *err);
+bool golden_prints_put(const GoldenPrints *p, TensorWriter *w, Error *err);
+/* Sets g->prints, of an open golden. Errors: INPUT. */
+bool golden_prints_read(GoldenFile *g, Error *err);
+
+/* ---- golden_model.c -------------------------------------------------------------------------- */
+
+/* Sets the ..._diff of the report: how the model here differs from the recorded one. Reads all
+ * weights, unless their hash shows that they are the same. Errors: SYSTEM. */
+bool golden_compare_model(const GoldenFile *g, const tblock_context *c, tblock_verify_report *out,
+                          Error *err);
+
+/* ---- golden_tensors.c ------------------------------------------------------------------------ */
+
+/* Name in out how the tensors `is` differ from `was`, both of all tensors of c's model; "" if they
+ * do not. types: "", or that their types differ. Errors: SYSTEM. */
+bool golden_tensors_differ(const tblock_context *c, const GoldenPrints *was, const GoldenPrints *is,
+                           const char *types, char *out, size_t n_out, Error *err);
 
 /* ---- golden_advice.c ------------------------------------------------------------------------- */
 

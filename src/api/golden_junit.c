@@ -15,10 +15,15 @@ FP_ENV_WORK
 static void explain(const tblock_verify_report *report, const tblock_verify_row *r, char *out,
                     size_t n)
 {
-    char rule[48] = "equal bit by bit", far[24], parted[160] = "", parted_far[24];
+    char   rule[48] = "equal bit by bit", far[24], parted[160] = "", parted_far[24];
+    size_t at       = 0;
     spell(r->max_abs, far), spell(r->parted_abs, parted_far);
     if (!report->exact)
         snprintf(rule, sizeof rule, "within %.3g", report->tol);
+    if (report->cause[0] && n)
+        at = (size_t)snprintf(out, n, "%s; ", report->cause);
+    at = at < n ? at : n ? n - 1 : 0;
+    out += at, n -= at;
     if (r->parted[0])
         snprintf(parted, sizeof parted,
                  "; the runs diverge in %s, from position %" PRId64 " on, max |diff| %s", r->parted,
@@ -30,6 +35,8 @@ static void explain(const tblock_verify_report *report, const tblock_verify_row 
     else if (r->greedy_diff >= 0)
         snprintf(out, n, "greedy continuation differs at its token %" PRId64 "%s", r->greedy_diff,
                  parted);
+    else if (!r->parted[0])
+        snprintf(out, n, report->exact ? "the logits are equal" : "the logits agree, %s", rule);
     else
         snprintf(out, n,
                  "hidden states differ from position %" PRId64
@@ -51,7 +58,7 @@ void tblock_verify_explain(const tblock_verify_report *report, const tblock_veri
 static void put_row(TextOut *o, const char *suite, const tblock_verify_report *report,
                     const tblock_verify_row *r)
 {
-    char text[512], detail[1300], out[160], far[24], mean_kl[24], max_kl[24];
+    char text[1024], detail[1300], out[160], far[24], mean_kl[24], max_kl[24];
     explain(report, r, text, sizeof text);
     snprintf(detail, sizeof detail, "%s%s%s%s",
              report->settings[0]    ? "recorded with other settings: "

@@ -209,14 +209,24 @@ static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase
 
 /* ---- The settings ---------------------------------------------------------------------------- */
 
-/* Which recorded facts of its run differ from this one; a file of another program records none. */
+/* What of a run is its model's, which golden_compare_model compares. */
+static bool is_of_model(const char *key)
+{
+    return strstr(key, "sha256") || strcmp(key, "config") == 0;
+}
+
+enum { SETTINGS = 512 };
+
+/* Which recorded facts of its run differ from this one; a file of another program records none.
+ * run: those of them that are not the model's. */
 static bool compare_settings(const GoldenFile *g, const tblock_context *c,
-                             tblock_verify_report *report, Error *err)
+                             tblock_verify_report *report, char run[SETTINGS], Error *err)
 {
     char       *out = report->settings;
     RunFact     fact[RUN_FACTS];
     RunSettings settings = run_settings(c, context_loaded_as(c, -1));
-    size_t      at = 0, n_out = sizeof report->settings;
+    size_t      at = 0, n_out = sizeof report->settings, at_run = 0;
+    run[0] = '\0';
     if (!golden_is_ours(g))
         return true;
     if (!run_facts(c->model, &settings, fact, err))
@@ -229,8 +239,40 @@ static bool compare_settings(const GoldenFile *g, const tblock_context *c,
         report->recorded = report->recorded && (found || run_fact_is_new(key));
         if (found && strcmp(found, here) != 0)
             at = run_fact_differs(out, n_out, at, key, found, here);
+        if (found && strcmp(found, here) != 0 && !is_of_model(key))
+            at_run = run_fact_differs(run, SETTINGS, at_run, key, found, here);
     }
     return true;
+}
+
+/* ---- The cause ------------------------------------------------------------------------------- */
+
+/* Do the logits or states of a row differ from the recorded ones, if only by a bit? */
+static bool row_differs(const tblock_verify_row *r)
+{
+    return r->max_abs != 0 || r->first_diff >= 0 || r->greedy_diff >= 0 || r->parted[0];
+}
+
+/* The most likely cause, and what else differs. Ids are recorded, so that no tokenizer and no
+ * template changes logits: if these differ, settings come first. run: those of the run. */
+static void name_cause(tblock_verify_report *out, const char *run)
+{
+    bool logits = false;
+    for (size_t i = 0; i < out->n_rows; i++)
+        logits = logits || row_differs(&out->rows[i]);
+    const char *const all[][2] = {
+        { "config", out->config_diff },       { "tensor", out->tensor_diff },
+        { "settings", logits ? run : "" },
+        { "tokenizer", out->tokenizer_diff }, { "template", out->template_diff },
+    };
+    size_t at = 0, n = sizeof out->cause, named = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all && at < n; i++) {
+        const char *name = all[i][0], *text = all[i][1];
+        if (text[0])
+            at += (size_t)(named++ == 0
+                               ? snprintf(out->cause, n, "%s: %s", name, text)
+                               : snprintf(out->cause + at, n - at, "; also: %s", name));
+    }
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -240,6 +282,7 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
                    tblock_verify_report *out, Error *err)
 {
     GoldenLimits rule = choose_rule(g, opt);
+    char         run[SETTINGS];
     out->exact  = rule.exact;
     out->tol    = rule.tol;
     out->n_rows = g->n_cases;
@@ -247,8 +290,9 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
     if (!out->rows)
         return no_memory(NULL, err);
     out->hash_checked = !opt->trust_hash;
+    out->model_known  = g->prints.n > 0;
     if ((out->hash_checked && !model_check_hash(c->model, err))
-        || !compare_settings(g, c, out, err))
+        || !compare_settings(g, c, out, run, err))
         return false;
     double   done = 0, all = 0; /* tokens */
     Progress whole = PROGRESS_OF(opt);
@@ -262,6 +306,14 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
             return false;
         out->ok = out->ok && out->rows[i].ok;
     }
+    const bool strict = out->model_known && !opt->logits_only && !opt->has_tol;
+    if ((strict || !out->ok) && !golden_compare_model(g, c, out, err))
+        return false;
+    if (strict || !out->ok)
+        name_cause(out, run);
+    for (size_t i = 0; strict && i < out->n_rows; i++)
+        out->rows[i].ok = out->rows[i].ok && !out->cause[0];
+    out->ok = out->ok && !(strict && out->cause[0]);
     if (!out->ok)
         golden_advise(g, c, out);
     return true;
@@ -288,6 +340,7 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
     opt     = opt ? opt : &defaults;
     bool ok = check_tolerance(opt, err)
         && golden_open(&g, golden_path, opt->tokens, opt->greedy, c, err)
+        && golden_prints_read(&g, err)
         && verify(c, &g, opt, out, err);
     if (!ok) {
         free(out->rows);

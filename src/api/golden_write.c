@@ -13,18 +13,20 @@ typedef struct Golden {
     TensorWriter *writer;
     int           n_layers, d_model;
     size_t        at;            /* index of the current chunk's first token */
+    GoldenPrints  prints;        /* of the model's tensors */
     bool          hidden, ok;
     Error        *err;
 } Golden;
 
 /* Tensor numbers in the order of declaration. */
-enum { T_TOKENS, T_LOGITS, T_HIDDEN };
+enum { T_TOKENS = GOLDEN_PRINT_TENSORS, T_LOGITS, T_HIDDEN };
 
 static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows, Error *err)
 {
     int64_t vocab = c->model->weights.cfg.vocab_size;
     char    name[32];
-    bool ok = tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){ (int64_t)n }, err)
+    bool ok = golden_prints_declare(&g->prints, c->model, g->writer, err)
+        && tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){ (int64_t)n }, err)
         && tensor_writer_declare(g->writer, "logits", DT_F32, 2,
                                  (int64_t[]){ (int64_t)n_rows, vocab }, err);
     for (int i = 0; ok && g->hidden && i < hidden_stages(g->n_layers); i++) {
@@ -91,12 +93,15 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     tblock_observe(c, g.hidden ? keep_hidden : NULL, &g);
     RunSettings settings = run_settings(c, context_loaded_as(c, -1));
     bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
+              && golden_prints_make(&g.prints, c, err)
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
+              && golden_prints_put(&g.prints, g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
     while (ok && g.at < n)
         ok = run_piece(&g, c, tokens, n - g.at < PIECE ? n - g.at : PIECE, n, last, err)
             && progress_tell(&progress, (double)g.at, (double)n, err);
     tblock_observe(c, saved, saved_user);
+    golden_prints_free(&g.prints);
     if (ok)
         ok = tensor_writer_end(g.writer, err);
     else

@@ -12,7 +12,7 @@
 typedef struct VerifyArgs {
     const char    *model, *junit;
     TextList       records;
-    bool           exact, greedy, json, trust_hash, bisect;
+    bool           exact, greedy, json, trust_hash, bisect, logits_only;
     int            block; /* -1: not given */
     double         tol; /* NaN: not given */
     ComputeOptions compute;
@@ -57,6 +57,12 @@ static void hidden_text(Rows *r, const tblock_verify_row *v)
         rows_text(r, "%d hidden states, all the same\n", v->n_hidden);
 }
 
+/* Does a row agree, whatever the model is? */
+static bool row_agrees(const tblock_verify_row *r)
+{
+    return r->ok || (r->first_diff < 0 && r->greedy_diff < 0 && !r->parted[0]);
+}
+
 /* A name too long for its column gets its own line. */
 static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
 {
@@ -65,6 +71,8 @@ static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
     bool        parted = v->parted[0];
     if (v->first_diff >= 0)
         snprintf(verdict, sizeof verdict, "DIFFERS at %" PRId64, v->first_diff);
+    else if (row_agrees(v))
+        snprintf(verdict, sizeof verdict, "other model");
     if ((int)strlen(shown) > -t->first_width) {
         rows_text(r, "%s\n", shown);
         shown = "";
@@ -119,7 +127,13 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
                  { "tol", v_real(report->tol) }, { "recorded", v_flag(report->recorded) },
                  { "other_settings", v_text(report->settings) },
                  { "advice", v_text(report->advice) },
-                 { "hash_checked", v_flag(report->hash_checked) });
+                 { "hash_checked", v_flag(report->hash_checked) },
+                 { "model_known", v_flag(report->model_known) },
+                 { "cause", v_text(report->cause) },
+                 { "config_diff", v_text(report->config_diff) },
+                 { "tensor_diff", v_text(report->tensor_diff) },
+                 { "tokenizer_diff", v_text(report->tokenizer_diff) },
+                 { "template_diff", v_text(report->template_diff) });
     sequence_rows(r, report);
     rows_close(r, '}');
     for (size_t i = 0; i < report->n_rows; i++)
@@ -127,7 +141,7 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
     for (size_t i = 0; i < report->n_rows; i++)
         hidden_text(r, &report->rows[i]);
     for (size_t i = 0; i < report->n_rows; i++)
-        n_ok += report->rows[i].ok;
+        n_ok += row_agrees(&report->rows[i]);
     if (!report->exact)
         snprintf(rule, sizeof rule, "within %.3g", report->tol);
     rows_text(r, "%s: %zu of %zu sequences %s; %s\n", cli_shown(shown, golden), n_ok,
@@ -139,7 +153,7 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
 static void note_settings(const tblock_verify_report *report, const char *golden)
 {
     bool why = report->exact && !report->ok;
-    if (report->settings[0])
+    if (report->settings[0] && !report->cause[0])
         (why ? cli_print : cli_note)("%s: recorded with other settings: %s%s", golden,
                                      report->settings, why ? ", so the bits may differ" : "");
 }
@@ -156,7 +170,7 @@ static bool report_difference(const tblock_verify_report *report, const char *go
                               tblock_error *err)
 {
     const tblock_verify_row *r = report->rows;
-    char                     name[80], why[400];
+    char                     name[80], why[1024];
     while (r->ok && r + 1 < report->rows + report->n_rows)
         r++;
     tblock_verify_explain(report, r, why, sizeof why);
@@ -240,7 +254,8 @@ static bool verify_golden(Frame *f, tblock_error *err)
                                 .has_tol = !isnan(a->tol),
                                 .tol = a->tol,
                                 .progress = progress_advance,
-                                .trust_hash = a->trust_hash };
+                                .trust_hash = a->trust_hash,
+                                .logits_only = a->logits_only };
     /* A file that cannot be read is reported when it is compared. */
     (void)tblock_recorded_read(golden_of(a), a->greedy, &f->compute.recorded, NULL);
     bool ran  = opened && frame_context(f, err) && compare(a, f->context, &o, &report, err);
@@ -264,9 +279,9 @@ static bool verify(Frame *f, tblock_error *err)
         if (!receipt_is(a->records.texts[i]))
             return fail(err, n_receipts ? TBLOCK_INPUT : TBLOCK_USAGE,
                         "%s: expected a receipt beside others, found none", a->records.texts[i]);
-    if (a->exact || a->greedy || !isnan(a->tol))
-        return fail(err, TBLOCK_USAGE, "--exact, --tol, --greedy: expected a golden file, found a "
-                                       "receipt, which is always exact");
+    if (a->exact || a->greedy || a->logits_only || !isnan(a->tol))
+        return fail(err, TBLOCK_USAGE, "--exact, --tol, --greedy, --logits-only: expected a golden "
+                                       "file, found a receipt, which is always exact");
     if (a->bisect && (a->records.n != 2 || a->block >= 0))
         return fail(err, TBLOCK_USAGE,
                     "--bisect: expected two receipts and no --block, found %zu%s", a->records.n,
@@ -303,6 +318,9 @@ static const Option options[] = {
     { "exact",  0, NULL, OPT_FLAG,  AT(exact),  0, 0, NULL, "require equal bits" },
     { "tol",    0, "X",  OPT_FLOAT, AT(tol),    0, 1e30, NULL,
       "largest allowed difference of a logit; default: the rule in docs/numerics.md" },
+    { "logits-only", 0, NULL, OPT_FLAG, AT(logits_only), 0, 0, NULL,
+      "ask only about the logits: config, weights, tokenizer and chat template may differ from "
+      "those that the golden file records. So it is with --tol" },
     { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL,
       "also generate the greedy continuations of the golden file again" },
     { "block",  0, "N",  OPT_INT, AT(block), -1, INT32_MAX, "-1",

@@ -48,6 +48,22 @@ static void read_case(const GoldenCase *k)
     claim(!k->greedy || k->tokens->n_elements + k->greedy->n_elements <= 16 + 1);
 }
 
+/* Any fingerprints, config and rules are compared with the model's, and the words fit. */
+static void compare_model(const GoldenFile *g)
+{
+    Error                e      = { 0 };
+    tblock_verify_report report = { 0 };
+    for (size_t i = 0; i < g->prints.n; i++) {
+        Fingerprint f = golden_print(&g->prints, i);
+        touch(&f, sizeof f);
+    }
+    claim(golden_compare_model(g, context, &report, &e));
+    claim(memchr(report.config_diff, 0, sizeof report.config_diff)
+          && memchr(report.tensor_diff, 0, sizeof report.tensor_diff)
+          && memchr(report.tokenizer_diff, 0, sizeof report.tokenizer_diff)
+          && memchr(report.template_diff, 0, sizeof report.template_diff));
+}
+
 static void use_golden(const char *path)
 {
     Error      e = { 0 };
@@ -56,6 +72,8 @@ static void use_golden(const char *path)
         return;
     for (size_t i = 0; i < g.n_cases; i++)
         read_case(&g.cases[i]);
+    if (said(golden_prints_read(&g, &e), &e))
+        compare_model(&g);
     touch(golden_meta(&g, "format") ? golden_meta(&g, "format") : "", 0);
     golden_close(&g);
 }

@@ -537,6 +537,14 @@ def goldens(s):
     text = json.dumps({"__metadata__": {"format": "tblock-logits"}, "tokens": tokens, "logits": logits}).encode()
     text += b" " * (-len(text) % 8)
     s.put("golden", "safetensors", struct.pack("<Q", len(text)) + text + struct.pack("<3i15f", 1, 2, 3, *range(15)))
+    hashes, sums = 12 * 10 * 8, 12 * 3 * 8  # of the 12 tensors of fuzz_golden.c's model
+    fingerprints = {"fingerprint.hash": {"dtype": "U64", "shape": [12, 10], "data_offsets": [72, 72 + hashes]},
+                    "fingerprint.sum": {"dtype": "F64", "shape": [12, 3], "data_offsets": [72 + hashes, 72 + hashes + sums]}}
+    meta = {"format": "tblock-logits", "fingerprints": "1", "tokenizer": "[{}]", "tokenizer_sha256": "0", "weight_types": "f32",
+            "config": '{"d_model": 8, "n_layers": 1, "heads": 1, "d_ff": 8, "vocab_size": 5, "n_ctx": 16, "theta": 1e4}'}
+    text = json.dumps({"__metadata__": meta, "tokens": tokens, "logits": logits, **fingerprints}).encode()
+    text += b" " * (-len(text) % 8)
+    s.put("golden", "fingerprints", struct.pack("<Q", len(text)) + text + struct.pack("<3i15f", 1, 2, 3, *range(15)) + bytes(hashes + sums))
     greedy = {"dtype": "I32", "shape": [15], "data_offsets": [72, 132]}  # one too many for a context of 16
     text = json.dumps({"tokens": tokens, "logits": logits, "greedy": greedy}).encode()
     text += b" " * (-len(text) % 8)

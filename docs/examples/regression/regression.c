@@ -16,12 +16,13 @@ static bool check(tblock_context *c, const char *golden)
     }
     for (size_t i = 0; i < report.n_rows; i++) {
         const tblock_verify_row *r = &report.rows[i];
-        char                     why[400];
+        char                     why[1024];
         if (r->ok)
             continue;
         tblock_verify_explain(&report, r, why, sizeof why);
         printf("FAIL %s: sequence '%s': %s%s%s\n", golden, r->name, why,
-               report.settings[0] ? "; recorded with " : "", report.settings);
+               report.settings[0] && !report.cause[0] ? "; recorded with " : "",
+               report.cause[0] ? "" : report.settings);
     }
     bool ok = report.ok;
     if (ok)
