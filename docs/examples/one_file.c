@@ -2,7 +2,6 @@
  *     cc -O2 -ffp-contract=off one_file.c -lm -o one_file
  *     ./one_file MODEL --ids 1,2,3 [-n N] [-o FILE]
  * Prints N more ids (0), those of `tblock run`. FILE: logits, raw float32 [tokens, vocab_size].
- *
  * Read it from top to bottom, or from forward(). The block is that of "Attention Is All You Need"
  * (Vaswani et al. 2017) as LLaMA has it (Touvron et al. 2023, section 2.2). Shapes are on the
  * right: [k] is a vector, [rows, k] a matrix. Floats are rounded, so the order of a sum shows in
@@ -76,10 +75,10 @@ static void rotate(float *x, long n_heads, long pos)                       /* [n
         }
 }
 
-/* softmax(q K^T / sqrt(head_dim)) V of one head, whose token at pos sees 0 .. pos. It takes 64
- * positions at a time: m is the largest score so far, l the sum of p = exp(score - m), o the sum of
- * p v. When m grows, l and o are scaled to the new one (Milakov and Gimelshein 2018).
- *     y, q, o [head_dim]; K and V [pos + 1, head_dim], their rows kv_dim apart */
+/* softmax(q K^T / sqrt(head_dim)) V of one head: the mean of the v of tokens 0 .. pos, each v with
+ * the weight exp(score), where the score q k says how well its k fits q. 64 tokens at a time: m is
+ * the largest score so far, l the sum of p = exp(score - m), o that of p v; a new m scales l and o
+ * (Milakov and Gimelshein 2018).     y, q, o [head_dim]; K, V [pos + 1, head_dim], kv_dim apart */
 static void attention(float *y, const float *q, const float *k, const float *v, long pos)
 {
     float scale = (float)(1 / sqrt((double)head_dim)), m = -INFINITY, l = 0, o[1024] = { 0 };
@@ -109,7 +108,8 @@ static void attention(float *y, const float *q, const float *k, const float *v, 
         y[d] = o[d] * (1 / l);
 }
 
-/* The logits of what follows this token at pos. forward() has been called for all before it. */
+/* A score for each id that may follow this token, which is at pos. x stands for the token: a layer
+ * adds what attention finds in it and in those before it, then what a small network makes of x. */
 static void forward(float *logits, long token, long pos, long n_tok)
 {
     static float *x, *n, *q, *a, *y, *gate, *up;

@@ -206,19 +206,19 @@ static void block(float *x, const Layer *w, Values *s)
 static void block_backward(float *d_x, const Layer *w, const Values *s, Values *d)
 {
     memset(d->all, 0, (size_t)d->size * sizeof *d->all);
-    linear_backward(d->h, d_x, w->w_down, s->h);
-    swiglu_backward(d, s);
-    linear_backward(d->n_mid, d->up, w->w_up, s->n_mid);
-    linear_backward(d->n_mid, d->gate, w->w_gate, s->n_mid);
-    rms_norm_backward(d_x, d->n_mid, w->ffn_norm, s->x_mid);
-    linear_backward(d->a, d_x, w->wo, s->a);
-    attention_backward(d, s);
+    linear_backward(d->h, d_x, w->w_down, s->h);              /* x = x_mid + w_down h */
+    swiglu_backward(d, s);                                    /* h = SiLU(gate) * up */
+    linear_backward(d->n_mid, d->up, w->w_up, s->n_mid);      /* up = w_up n_mid */
+    linear_backward(d->n_mid, d->gate, w->w_gate, s->n_mid);  /* gate = w_gate n_mid */
+    rms_norm_backward(d_x, d->n_mid, w->ffn_norm, s->x_mid);  /* n_mid = norm(x_mid) */
+    linear_backward(d->a, d_x, w->wo, s->a);                  /* x_mid = x + wo a */
+    attention_backward(d, s);                                 /* a = attention(q, k, v) */
     rotate(d->k, kv_heads, -1);
     rotate(d->q, heads, -1);
-    linear_backward(d->n, d->v, w->wv, s->n);
-    linear_backward(d->n, d->k, w->wk, s->n);
-    linear_backward(d->n, d->q, w->wq, s->n);
-    rms_norm_backward(d_x, d->n, w->attn_norm, s->x);
+    linear_backward(d->n, d->v, w->wv, s->n);                 /* v = wv n */
+    linear_backward(d->n, d->k, w->wk, s->n);                 /* k = wk n */
+    linear_backward(d->n, d->q, w->wq, s->n);                 /* q = wq n */
+    rms_norm_backward(d_x, d->n, w->attn_norm, s->x);         /* n = norm(x) */
 }
 
 /* ---- The whole model ---- */
