@@ -103,7 +103,7 @@ typedef struct tblock_model_info {
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;
-    const char *tokenizer_note; /* of a llama2.c file: which tokenizer is used, or why none */
+    const char *tokenizer_note; /* llama2.c, Meta: which tokenizer beside it is used, or why none */
     size_t      left_bytes, memory_bytes; /* weights that stay in the file; memory available then */
 } tblock_model_info;
 

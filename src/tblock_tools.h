@@ -763,10 +763,12 @@ TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path,
 /* ---- Published models (docs/pull.md) --------------------------------------------------------- */
 
 /* The path of a model that is named like a published one: ORG/NAME[:FILE or QUANTIZATION] in the
- * cache of the Hugging Face Hub on this machine, or [ORG/]NAME[:TAG] in ollama's store. Returns a
- * copy of `name` if there is a file or a folder of that name, or no such model: opening it then
- * says what is missing. Release with tblock_free. NULL: the model is there and cannot be opened
- * (TBLOCK_INPUT: parts are missing, or it must be said which file is meant), or TBLOCK_SYSTEM. */
+ * cache of the Hugging Face Hub on this machine, or [ORG/]NAME[:TAG] in ollama's store; or what a
+ * path leads to: from a folder of that cache to its snapshot, from a folder with one GGUF model to
+ * its file, from ollama's manifest to the weights. Returns a copy of `name` if it is another file
+ * or folder, or if there is no such model: opening it then says what is missing. Release with
+ * tblock_free. NULL: the folder or the named model is there and does not open (TBLOCK_INPUT: parts
+ * are missing, it is something else, or it must be said which file is meant), or TBLOCK_SYSTEM. */
 TBLOCK_API char *tblock_model_path(const char *name, tblock_error *err);
 
 typedef struct tblock_pull_options {

@@ -5,6 +5,14 @@
 #include <string.h>
 
 #include "hub/pull.h"
+#include "source/source.h"
+
+/* Where an existing path leads to. */
+static bool find_inside(const char *name, char path[PATH_BYTES], bool *found, Error *err)
+{
+    return path_is_folder(name) ? source_inside(name, path, found, err)
+                                : ollama_manifest(name, path, found, err);
+}
 
 char *tblock_model_path(const char *name, tblock_error *err)
 {
@@ -13,8 +21,9 @@ char *tblock_model_path(const char *name, tblock_error *err)
     HubName    hub;
     const bool there = path_exists(name);
     bool       found = false;
-    if (!there && ((hub_name_read(name, &hub) && !hub_cache_find(&hub, name, path, &found, err))
-                   || (!found && !ollama_find(name, path, &found, err))))
+    if (there ? !find_inside(name, path, &found, err)
+              : ((hub_name_read(name, &hub) && !hub_cache_find(&hub, name, path, &found, err))
+                 || (!found && !ollama_find(name, path, &found, err))))
         return NULL;
     char *copy = strdup(found ? path : name);
     if (!copy)

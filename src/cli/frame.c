@@ -60,12 +60,12 @@ static bool resolve(Frame *f, const char **value, tblock_error *err)
     return true;
 }
 
-/* Every operand and option whose value is called MODEL in the help. */
+/* Every operand and option whose value is called MODEL in the help, and SRC of convert. */
 static bool resolve_names(Frame *f, tblock_error *err)
 {
     const Syntax *s = &f->command->syntax;
     for (const Operand *o = s->operands; o && o->name; o++)
-        if (strcmp(o->name, "MODEL") == 0
+        if ((strcmp(o->name, "MODEL") == 0 || strcmp(o->name, "SRC") == 0)
             && !resolve(f, (void *)((char *)f->args + o->where), err))
             return false;
     EACH_OPTION(o, g, s) {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "base/cpu.h"
+#include "base/error.h"
 
 /* ---- little endian --------------------------------------------------------------------------- */
 
@@ -56,5 +57,8 @@ static inline float    read_f32(const unsigned char *p)
 /* The format of data that begins with these n bytes, such as "a GGUF file". For obsolete formats,
  * the text also says what to do. NULL: unknown. */
 const char *format_of(const void *data, size_t n);
+
+/* Fails (INPUT) if this is what a failed download leaves: a Git LFS pointer, a web page. */
+bool format_downloaded(const char *path, const void *data, size_t n, Error *err);
 
 #endif

@@ -63,6 +63,9 @@ const char *hub_tag(const char *path, char tag[HUB_TAG]);
  * with INPUT and says what there is to choose from. */
 bool hub_choose(HubFiles *f, const char *what, const char *shown, const HubFile **open, Error *err);
 
+/* The GGUF models: how many, their names as in HubModels, and the first. NULL: there are none. */
+const HubFile *hub_models(const HubFiles *f, size_t *n, char *names, size_t n_names);
+
 /* ---- hub_cache.c ----------------------------------------------------------------------------- */
 
 /* The cache as huggingface_hub keeps it: models--ORG--NAME/ with blobs/ID, refs/REVISION (holds a
@@ -96,6 +99,19 @@ bool hub_cache_commit(const char *folder, const char *revision, char commit[HUB_
  * the size UINT64_MAX. */
 bool hub_cache_files(const char *snapshot, HubFiles *out, Error *err);
 
+/* The snapshot (main, or else the only one) that a folder of the cache leads to: models--ORG--NAME,
+ * or `snapshots` in it. False: it is another folder, or has no such snapshot. */
+bool hub_cache_snapshot(const char *folder, char snapshot[PATH_BYTES]);
+
+/* The GGUF models in a folder, not in its subfolders. A split model counts once, picture encoders
+ * and importance matrices do not count. A folder that cannot be read has none. */
+typedef struct HubModels {
+    size_t n;
+    char   first[PATH_BYTES]; /* the file to open of the first by name; "": none */
+    char   names[400];        /* "a.gguf, b.gguf", up to a dozen, as far as they fit */
+} HubModels;
+void hub_folder_models(const char *folder, HubModels *out);
+
 /* The path of a published model in one of the stores. *found: is it there? Fails if it is there and
  * cannot be used: parts are missing, or it must be said which file is meant. */
 bool hub_cache_find(const HubName *name, const char *shown, char path[PATH_BYTES], bool *found,
@@ -108,6 +124,10 @@ bool hub_cache_find(const HubName *name, const char *shown, char path[PATH_BYTES
 
 /* [HOST/][ORG/]NAME[:TAG], as ollama reads it. */
 bool ollama_find(const char *name, char path[PATH_BYTES], bool *found, Error *err);
+
+/* The weights that a manifest names, if `path` is a file in `manifests` of a store (one that has
+ * `blobs` too). *found: is it? Fails if it is and cannot be used. */
+bool ollama_manifest(const char *path, char blob[PATH_BYTES], bool *found, Error *err);
 
 /* Calls `take` for each model of the store with its name, path and size. */
 typedef bool OllamaTake(void *user, const char *name, const char *path, uint64_t size, Error *err);

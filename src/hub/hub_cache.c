@@ -157,6 +157,38 @@ bool hub_cache_files(const char *snapshot, HubFiles *out, Error *err)
     return true;
 }
 
+bool hub_cache_snapshot(const char *folder, char snapshot[PATH_BYTES])
+{
+    char        cut[PATH_BYTES], inner[PATH_BYTES], commit[HUB_COMMIT];
+    const char *last;
+    if (!hub_path(cut, NULL, "%s", folder))
+        return false;
+    for (size_t n = strlen(cut); n > 1 && cut[n - 1] == '/';)
+        cut[--n] = '\0';
+    last = path_name(cut);
+    if (!path_there(cut, "snapshots", inner)) {
+        if (strcmp(last, "snapshots") != 0)
+            return false;
+        snprintf(cut + (last - cut), sizeof cut - (size_t)(last - cut), ".");
+    }
+    return hub_cache_commit(cut, "", commit)
+        && hub_path(snapshot, NULL, "%s/snapshots/%s", cut, commit);
+}
+
+void hub_folder_models(const char *folder, HubModels *out)
+{
+    HubFiles       files = { 0 };
+    const HubFile *first = NULL;
+    *out = (HubModels){ 0 };
+    if (add_files(folder, "", 0, &files, NULL)) {
+        hub_files_sort(&files);
+        first = hub_models(&files, &out->n, out->names, sizeof out->names);
+    }
+    if (first && !path_in(folder, first->path, out->first))
+        *out = (HubModels){ 0 };
+    hub_files_free(&files);
+}
+
 /* Are the files that the model is made of there? */
 static bool is_whole(const HubFiles *files, const char *snapshot, const char *shown, Error *err)
 {

@@ -113,14 +113,14 @@ static bool has_tag(const HubFile *file, const char *tag)
         && (n == n_tag || strchr("-._/", file->path[n - n_tag - 1]));
 }
 
-/* Adds the parts of each model to the text, up to a dozen. */
-static void list_models(const HubFiles *f, const char *tag, char *out, size_t n_out)
+/* Lists the models of this tag ("": all) by their paths or their tags, up to a dozen. */
+static void list_models(const HubFiles *f, const char *tag, bool paths, char *out, size_t n_out)
 {
     TextOut text = { 0 };
     size_t  n    = 0;
     for (size_t i = 0; i < f->n; i++) {
         char        own[HUB_TAG];
-        const char *name = *tag ? f->file[i].path : hub_tag(f->file[i].path, own);
+        const char *name = paths ? f->file[i].path : hub_tag(f->file[i].path, own);
         if (!is_model(&f->file[i]) || (*tag && !has_tag(&f->file[i], tag))
             || (i && same_stem(&f->file[i], &f->file[i - 1])))
             continue;
@@ -146,6 +146,15 @@ static HubFile *only_model(const HubFiles *f, const char *tag, size_t *n)
     return *n == 1 ? first : NULL;
 }
 
+const HubFile *hub_models(const HubFiles *f, size_t *n, char *names, size_t n_names)
+{
+    const HubFile *first = only_model(f, "", n);
+    list_models(f, "", true, names, n_names);
+    for (size_t i = 0; *n > 1 && !first; i++)
+        first = is_model(&f->file[i]) ? &f->file[i] : NULL;
+    return first;
+}
+
 static void take_parts(HubFiles *f, HubFile *first)
 {
     first->taken = true;
@@ -168,7 +177,7 @@ static bool choose_gguf(HubFiles *f, const char *tag, const char *shown, const H
         *open = first;
         return true;
     }
-    list_models(f, n ? tag : "", there, sizeof there);
+    list_models(f, n ? tag : "", n && *tag, there, sizeof there);
     if (n > 1)
         return fail(err, INPUT, "%s: expected one model, found %zu; say which, as in %s:%.*s: %s",
                     shown, n, shown, (int)strcspn(there, ","), there,

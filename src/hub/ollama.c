@@ -118,6 +118,26 @@ static void short_name(const char *inner, char out[PATH_BYTES])
         *slash = ':';
 }
 
+bool ollama_manifest(const char *path, char blob[PATH_BYTES], bool *found, Error *err)
+{
+    static const char within[] = "/manifests/";
+    char name[PATH_BYTES], blobs[PATH_BYTES], *place = realpath(path, NULL), *inner = NULL;
+    for (char *s = place; s && (s = strstr(s, within)) != NULL; s++)
+        inner = s;
+    *found = false;
+    if (inner) {
+        *inner = '\0';
+        *found = hub_path(blobs, NULL, "%s/blobs", place) && path_is_folder(blobs);
+    }
+    bool good = true;
+    if (*found) {
+        short_name(inner + strlen(within), name);
+        *found = good = blob_of(place, path, name, blob, err);
+    }
+    free(place);
+    return good;
+}
+
 /* depth: of folders above the manifests. Those that cannot be read as one are passed over. */
 static bool each_in(const char *place, const char *inner, int depth, OllamaTake *take, void *user,
                     Error *err)

@@ -330,7 +330,8 @@ typedef struct DataCheck {
     /* Padding is zero: the rows that fill panels, the odd halves of bf16 pairs, and the pad.N
      * tensors. In quantized panels, padding decodes to 0. */
     CheckPart padding;
-    /* No weight and no scale is infinite or NaN. NONE: a file without weights. */
+    /* No weight and no scale is infinite or NaN, and no matrix in other programs' files, which
+     * record no sha256, holds only zeros. NONE: a file without weights. */
     CheckPart finite;
     bool      ok;           /* no part is BAD */
 } DataCheck;

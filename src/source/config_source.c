@@ -28,7 +28,8 @@ bool config_source_read(Config *c, const char *path, Error *err)
     size_t n_bytes;
     if (!file_read(path, MAX_CONFIG, &text, &n_bytes, err))
         return false;
-    Json *root = json_parse(text, n_bytes, path, err);
+    Json *root = refuse_other_json(path, text, n_bytes, err)
+        ? json_parse(text, n_bytes, path, err) : NULL;
     free(text);
     bool ok = root
         && (hf_config_is(root) ? read_hugging_face(c, root, path, err)

@@ -434,7 +434,7 @@ bool gguf_adapter_read(Source *s, AdapterParts *parts, Error *err)
 
 bool gguf_model_open(Source *s, Error *err)
 {
-    if (!gguf_open(&s->gguf, s->path, err)
+    if (!gguf_open(&s->gguf, s->path, err) || !refuse_gguf(s->gguf.meta, err)
         || !keep_template(s, "tokenizer.chat_template", CHAT_TEMPLATE, err)
         || !keep_template(s, "tokenizer.chat_template.tool_use", CHAT_TEMPLATE_TOOLS, err)
         || !keep_special(s, err))

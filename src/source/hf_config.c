@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/bytes.h"
 
 enum { MAX_CONFIG = 16 << 20 };
 
@@ -513,7 +514,7 @@ static Json *open_json(const char *path, Error *err)
     size_t n;
     if (!file_read(path, MAX_CONFIG, &text, &n, err))
         return NULL;
-    Json *root = json_parse(text, n, path, err);
+    Json *root = format_downloaded(path, text, n, err) ? json_parse(text, n, path, err) : NULL;
     free(text);
     if (root && !json_is_object(root)) {
         fail(err, INPUT, "%s: expected a JSON object, found %s", path, json_kind(root));

@@ -15,7 +15,7 @@ static bool check(const TensorFile *f, Error *err)
                     "-o OUT --resume` continues from OUT.ckpt and writes the model",
                     f->map.path);
     if (!format || strcmp(format, "tblock") != 0)
-        return fail(err, INPUT,
+        return refuse_form(f->map.path, err) && fail(err, INPUT,
                     "%s: metadata format: expected \"tblock\", found %s%s%s: other programs' "
                     "weights need their config.json beside them",
                     f->map.path, format ? "\"" : "", format ? format : "no such entry",

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "hub/hub.h"
 #include "source/hf.h"
 
 const char *source_kind_name(SourceKind k)
@@ -22,13 +23,13 @@ const char *source_kind_name(SourceKind k)
     return names[k];
 }
 
-static bool recognise_folder(Source *s, Error *err)
+static bool recognise_folder(const char *path, SourceKind *kind, Error *err)
 {
-    s->kind = meta_folder_is(s->path)        ? SOURCE_META
-            : hf_folder_is(s->path)        ? SOURCE_HF
-            : tokenizer_folder_is(s->path) ? SOURCE_TOKENIZER
-                                           : SOURCE_KINDS;
-    return s->kind != SOURCE_KINDS || refuse_folder(s->path, err);
+    *kind = meta_folder_is(path)      ? SOURCE_META
+          : hf_folder_is(path)        ? SOURCE_HF
+          : tokenizer_folder_is(path) ? SOURCE_TOKENIZER
+                                      : SOURCE_KINDS;
+    return *kind != SOURCE_KINDS || refuse_folder(path, err);
 }
 
 static bool recognise_file(Source *s, Error *err)
@@ -49,7 +50,25 @@ static bool recognise_file(Source *s, Error *err)
 
 static bool recognise(Source *s, Error *err)
 {
-    return path_is_folder(s->path) ? recognise_folder(s, err) : recognise_file(s, err);
+    return path_is_folder(s->path) ? recognise_folder(s->path, &s->kind, err)
+                                   : recognise_file(s, err);
+}
+
+bool source_inside(const char *folder, char path[PATH_BYTES], bool *found, Error *err)
+{
+    HubModels  models = { 0 };
+    SourceKind kind;
+    const bool cache = hub_cache_snapshot(folder, path);
+    const char *in   = cache ? path : folder;
+    if (!hf_weights_there(in) && !meta_folder_is(in))
+        hub_folder_models(in, &models);
+    *found = cache || models.n == 1;
+    if (models.n == 1)
+        memcpy(path, models.first, sizeof models.first);
+    else if (!recognise_folder(in, &kind, err)
+             || (kind == SOURCE_HF && !hf_weights_there(in) && !refuse_known(in, err)))
+        return false;
+    return true;
 }
 
 /* Record the files of weights if the reader did not do it itself. */
@@ -75,7 +94,7 @@ static bool open_kind(Source *s, Error *err)
         [SOURCE_HF] = hf_folder_open,          [SOURCE_TOKENIZER] = open_tokenizer_source
     };
     static bool (*const opens_tokenizer[SOURCE_KINDS])(Source *, Error *) = {
-        [SOURCE_GGUF] = open_tokenizer_source, [SOURCE_META] = open_tokenizer_source,
+        [SOURCE_GGUF] = open_tokenizer_source, [SOURCE_META] = open_tokenizer_beside,
         [SOURCE_HF] = open_tokenizer_source, [SOURCE_LLAMA2C] = open_tokenizer_beside };
     return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err)
         && (!opens_tokenizer[s->kind] || opens_tokenizer[s->kind](s, err));
@@ -190,11 +209,13 @@ static bool hold_part(const char *path, const char *part, const void *depth, Err
 
 bool source_hold(const char *path, Error *err)
 {
-    char        folder[PATH_BYTES];
+    char        folder[PATH_BYTES], above[PATH_BYTES];
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
     threads_hold_system();
     return file_hold(path, HOLD_FILE, err) && file_hold(folder, HOLD_PLACE, err)
+        && (!meta_folder_is(path) || !path_in(path, TOKENIZER_ABOVE, above)
+            || file_hold(above, HOLD_FILE, err))
         && each_part(path, hold_part, path, err);
 }

@@ -20,6 +20,19 @@
  * repository of the Hugging Face hub, this says how to download it. */
 bool refuse_missing(const char *path, const Error *why, Error *err);
 
+/* What a folder holds that is no model of a form that opens, or several. The next three say this
+ * first. Returns true if nothing is known about it. SYSTEM: it may not be read. */
+bool refuse_known(const char *folder, Error *err);
+
+/* The same by the names of files alone, of a file too: by those beside it. */
+bool refuse_form(const char *path, Error *err);
+
+/* A GGUF file of another kind. Returns true if nothing is known about it. */
+bool refuse_gguf(const GgufMeta *meta, Error *err);
+
+/* A JSON text that is no config. Returns true if nothing is known about it. */
+bool refuse_other_json(const char *path, const char *text, size_t n, Error *err);
+
 /* A folder without a config.json, params.json or tokenizer. */
 bool refuse_folder(const char *folder, Error *err);
 
@@ -76,7 +89,7 @@ typedef struct Source {
     /* n_used_weights: config and weights, which come first */
     int         n_used, n_used_weights;
     char       *warnings;         /* lines for the user, each with its newline; NULL: none */
-    /* SOURCE_LLAMA2C: which tokenizer beside it was taken, or why none; NULL */
+    /* SOURCE_LLAMA2C, SOURCE_META: which tokenizer beside it was taken, or why none; NULL */
     const char *tokenizer_note;
     char       *pool_note;        /* SOURCE_HF: what config.pool "other" stands for; NULL */
     TokenizerData tokenizer;      /* made in memory; file points into it */
@@ -91,6 +104,14 @@ typedef struct Source {
 bool source_open(Source *s, const char *path, Error *err);
 bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err);
 void source_close(Source *s);     /* a zeroed Source is accepted */
+
+/* The model that a folder leads to: the snapshot of a folder of the Hub's cache, the file of an
+ * only GGUF model. *found: is it another path? Fails as source_open does if the folder is none that
+ * opens: a sandbox cannot list it later. */
+bool source_inside(const char *folder, char path[PATH_BYTES], bool *found, Error *err);
+
+/* Fails (INPUT) if the source has only a tokenizer (refuse.c). */
+bool source_need_weights(const Source *s, Error *err);
 
 /* What the path is called: "GGUF" ... */
 const char *source_kind_name(SourceKind k);
@@ -110,9 +131,6 @@ bool source_path_apart(const char *path, const char *output, Error *err);
 bool source_hold(const char *path, Error *err);
 
 /* ---- source_parts.c -------------------------------------------------------------------------- */
-
-/* Fails (INPUT) if the source has only a tokenizer. */
-bool source_need_weights(const Source *s, Error *err);
 
 /* Room for n files in s->files, which are closed with the source. NULL: out of memory (err). */
 TensorFile *source_files(Source *s, int n, Error *err);
@@ -209,9 +227,11 @@ bool tokenizer_file_is(const FileMap *m);
 bool open_tokenizer_source(Source *s, Error *err);
 
 /* The same for a llama2.c file, which holds no tokenizer. Takes tokenizer.bin or tokenizer.model
- * from its folder, the first with as many tokens as the model. Sets s->tokenizer_note. Fails only
+ * from its folder, the first with as many tokens as the model. And for Meta's folder, which has its
+ * own, or one above it. Sets s->tokenizer_note. Fails only
  * with SYSTEM, because the model can be used without a tokenizer. */
 bool open_tokenizer_beside(Source *s, Error *err);
+#define TOKENIZER_ABOVE "../tokenizer.model"
 /* file_check_apart for those two files, whether they were taken or not */
 bool tokenizer_beside_apart(const char *path, const char *output, Error *err);
 

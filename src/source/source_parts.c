@@ -9,12 +9,6 @@
 
 #include "base/memory.h"
 
-bool source_need_weights(const Source *s, Error *err)
-{
-    return s->has_weights
-        || fail(err, INPUT, "%s: expected weights, found only a tokenizer", s->path);
-}
-
 void *source_alloc(Source *s, size_t n_bytes, Error *err)
 {
     if (!ARRAY_ROOM(s->owned, s->cap_owned, (size_t)s->n_owned + 1)) {

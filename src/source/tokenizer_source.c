@@ -77,7 +77,7 @@ bool open_tokenizer_source(Source *s, Error *err)
         || fail(err, INPUT, "%s: expected weights or a tokenizer, found neither", s->path);
 }
 
-/* ---- Beside a llama2.c file ------------------------------------------------------------------ */
+/* ---- Beside a llama2.c file or Meta's folder ------------------------------------------------- */
 
 static bool set_note(Source *s, const char *before, const char *what, const char *after, Error *err)
 {
@@ -108,23 +108,29 @@ static bool check_size(const Source *s, Error *err)
 static bool take(Source *s, const char *path, Error *err)
 {
     const Config        *c   = &s->stored.config;
-    TokenizerMakeOptions opt = { .bos = c->bos, .eos = c->n_eos ? c->eos[0] : -1 };
+    TokenizerMakeOptions opt = { .bos = c->bos, .eos = c->n_eos ? c->eos[0] : -1,
+                                 .pattern = s->kind == SOURCE_META ? s->opt.pattern : NULL };
     return tokenizer_make(&s->tokenizer, path, &opt, err) && check_size(s, err);
 }
 
-/* run.c reads tokenizer.bin, which is made from tokenizer.model. */
-static const char *const beside[] = { "tokenizer.bin", "tokenizer.model" };
-enum { N_BESIDE = sizeof beside / sizeof *beside };
+/* run.c reads tokenizer.bin, which is made from tokenizer.model. Llama 2's download.sh keeps one
+ * tokenizer above the folders of its models. */
+static const char *const beside[] = { "tokenizer.bin", "tokenizer.model", TOKENIZER_ABOVE };
+enum { N_BESIDE = 2, N_ALL = 3 };
 
 bool open_tokenizer_beside(Source *s, Error *err)
 {
-    char path[PATH_BYTES];
-    for (int i = 0; i < N_BESIDE && !s->opt.no_tokenizer; i++) {
+    char       path[PATH_BYTES];
+    const bool meta = s->kind == SOURCE_META;
+    if (meta && tokenizer_folder_is(s->path))
+        return open_tokenizer_source(s, err);
+    for (int i = meta ? N_BESIDE : 0; i < (meta ? N_ALL : N_BESIDE) && !s->opt.no_tokenizer; i++) {
         Error why;
         if (!path_there(s->path, beside[i], path))
             continue;
         if (take(s, path, &why))
-            return set_note(s, "tokenizer: ", beside[i], " beside it", err) && note(s, err)
+            return set_note(s, "tokenizer: ", beside[i], meta ? "" : " beside it", err)
+                && note(s, err)
                 && tokenizer_data_view(&s->file, &s->tokenizer, err);
         tokenizer_data_free(&s->tokenizer);
         if (why.status == SYSTEM)
@@ -134,7 +140,8 @@ bool open_tokenizer_beside(Source *s, Error *err)
             return false;
     }
     return s->tokenizer_note
-        || set_note(s, "put its ", "tokenizer.bin or tokenizer.model", " beside it", err);
+        || set_note(s, "put its ", meta ? "tokenizer.model" : "tokenizer.bin or tokenizer.model",
+                    meta ? " into it" : " beside it", err);
 }
 
 bool tokenizer_beside_apart(const char *path, const char *output, Error *err)

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "format/bytes.h"
 
 enum { LARGEST_FILE = 256 << 20, CHUNK = 1 << 20 };
 
@@ -357,7 +358,12 @@ static bool note_file(VocabDraft *d, const char *path)
 
 static bool read_text(VocabDraft *d, const char *path, char **text, size_t *n)
 {
-    return note_file(d, path) && file_read(path, LARGEST_FILE, text, n, d->err);
+    if (!note_file(d, path) || !file_read(path, LARGEST_FILE, text, n, d->err))
+        return false;
+    const bool good = format_downloaded(path, *text, *n, d->err);
+    if (!good)
+        free(*text);
+    return good;
 }
 
 bool draft_read(VocabDraft *d, const char *path, Text *text)

@@ -100,7 +100,7 @@ def test_shards_are_checked_against_their_index():
     refused(folder, "model-00002-of-00002.safetensors", "no such file")
     fresh()
     os.unlink(os.path.join(folder, "model.safetensors.index.json"))
-    refused(folder, "the index of their shards")
+    refused(folder, "the index of the shards")
     index = fresh()
     index["weight_map"]["lm_head.weight"] = "../lm.safetensors"
     save(index)
