@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ._c import ffi, lib
 from .peers import no_option
+from .words import NAMES, in_python
 
 _Handle = TypeVar("_Handle", bound="Handle")
 
@@ -72,7 +73,7 @@ def new_error() -> Any:
 
 
 def raise_error(err: Any) -> None:
-    raise _KINDS.get(err.status, Error)(text_of(err.msg))
+    raise _KINDS.get(err.status, Error)(in_python(text_of(err.msg), err.status == UsageError.status))
 
 
 # ---- Handles ---------------------------------------------------------------------------------------------------------
@@ -302,21 +303,21 @@ class Options:
                 self.c.user = self.callback.handle
                 value = getattr(lib, _CALLBACKS[kind.cname])
             elif kind.kind == "pointer" and kind.item.cname == "char":
-                value = self._keep(c_text(name, value))
+                value = self._keep(c_text(NAMES.get(name, name), value))
             elif kind.kind == "pointer" and "n_" + name in fields:
                 value = self._list(name, kind, value)
             elif kind.kind == "pointer" and kind.item.kind == "struct" and isinstance(value, Options):
                 value = self._keep(value).c
             setattr(self.c, name, _real(value))
         except (TypeError, OverflowError) as e:
-            raise UsageError("%s: %s" % ("progress" if name == "go_on" else name, e)) from None
+            raise UsageError("%s: %s" % ("progress" if name == "go_on" else NAMES.get(name, name), e)) from None
 
     def _list(self, name: str, kind: Any, value: Any) -> Any:
         if isinstance(value, (str, bytes)):
-            raise UsageError("%s: expected a list, found %r" % (name, value))
+            raise UsageError("%s: expected a list, found %r" % (NAMES.get(name, name), value))
         items = list(value)
         if kind.item.kind == "pointer":
-            items = [self._keep(c_text(name, item)) for item in items]
+            items = [self._keep(c_text(NAMES.get(name, name), item)) for item in items]
         items = [self._keep(item).c[0] if isinstance(item, Options) else _real(item) for item in items]
         setattr(self.c, "n_" + name, len(items))
         return self._keep(ffi.new(kind.item.cname.replace("const ", "").replace(" const", "") + "[]", items))

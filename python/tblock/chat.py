@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Mapping, Optional, Sequence
 
 from ._c import ffi, lib
-from ._core import Handle, Options, Record, UsageError, c_json, c_text, call, expect, in_thread, text_of
+from ._core import Handle, InputError, Options, Record, UsageError, c_json, c_text, call, expect, in_thread, text_of
 from .constraint import Constraint
 from .context import Context
 from .generation import Generation
@@ -23,6 +24,23 @@ Message = Mapping[str, Any]
 _PARTS = {lib.TBLOCK_ANSWER_CONTENT: "content", lib.TBLOCK_ANSWER_REASONING: "reasoning", lib.TBLOCK_ANSWER_CALL: "call",
           lib.TBLOCK_ANSWER_CALL_ID: "call_id", lib.TBLOCK_ANSWER_ARGUMENTS: "arguments",
           lib.TBLOCK_ANSWER_CALL_END: "call_end"}
+
+
+@contextmanager
+def _named(messages: Sequence[Message]) -> Iterator[None]:
+    """Where a template fails, say which message lacks what, if one does: the template's own words point into the template."""
+    try:
+        yield
+    except InputError:
+        for i, m in enumerate(messages):
+            for key in ("role", "content"):
+                value = m.get(key)
+                if not isinstance(value, str) and not (key == "content" and (m.get("tool_calls") or "content" in m and value is None)):
+                    found = "none" if key not in m else "a list of parts" if isinstance(value, (list, tuple)) else type(value).__name__
+                    raise UsageError("messages[%d]: %s: expected a text, found %s" % (i, key, found)) from None
+        if not messages:
+            raise UsageError("messages: expected at least one, found none") from None
+        raise
 
 
 class Chat(Handle):
@@ -60,7 +78,8 @@ class Chat(Handle):
         """A conversation as ids [n]. answer: with what opens the assistant's answer."""
         given, texts = self._given(messages)
         ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
-        call("tblock_chat_render", self._c, given, len(texts), bool(answer), ids, n)
+        with _named(messages):
+            call("tblock_chat_render", self._c, given, len(texts), bool(answer), ids, n)
         return array(owned(ids[0]), (n[0],), "i4")
 
     @takes_options
@@ -68,7 +87,8 @@ class Chat(Handle):
         """The same as text, which no longer shows which parts are special tokens."""
         given, texts = self._given(messages)
         out, n = ffi.new("char **"), ffi.new("size_t *")
-        call("tblock_chat_text", self._c, given, len(texts), bool(answer), out, n)
+        with _named(messages):
+            call("tblock_chat_text", self._c, given, len(texts), bool(answer), out, n)
         try:
             return bytes(ffi.buffer(out[0], n[0])).decode("utf-8", "replace")
         finally:

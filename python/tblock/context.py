@@ -19,6 +19,8 @@ from ._core import (BusyError, Callback, Error, Handle, Options, Record, UsageEr
 from .options import show_as, takes_options
 from .model import Floats, Ids, Lora, Model, Path, Prompt, Text, array, c_ids, c_loras, owned
 
+from .words import in_python
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
@@ -432,6 +434,7 @@ class Context(Handle):
         given = {**options, "has_tol": options.get("tol") is not None}
         report = self._tool("tblock_verify", "tblock_verify_options", "tblock_verify_report", given, c_text("golden", golden))
         out, rows = record(report), records(report.rows, report.n_rows)
+        out["advice"] = in_python(out.advice)
         why = ffi.new("char[]", 1024)
         for i, row in enumerate(rows):
             row["why"] = ""

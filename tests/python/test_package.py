@@ -92,7 +92,7 @@ def no_end_token_comes_before_min_tokens():
         assert receipt["constraint"]["stop_ids"] == ends and [r.verdict for r in c.verify_receipts([receipt])] == ["holds"]
         other = {**receipt, "sampling": {**receipt["sampling"], "min_tokens": 1}}
         assert [r.verdict for r in c.verify_receipts([other])] == ["changed"]
-        raises(tblock.UsageError, "min-tokens", c.generate, TEXT, min_tokens=-1)
+        raises(tblock.UsageError, "min_tokens: expected", c.generate, TEXT, min_tokens=-1)
 
 
 def a_rope_length_is_that_of_run():
@@ -720,9 +720,13 @@ def errors_carry_status_and_message():
                                 ("context", lambda: c.logits([1] * 1000)),
                                 ("seed", lambda: m.generate("x", seed=1.5)),
                                 ("seed", lambda: m.generate("x", seed=-1)),
-                                ("temp", lambda: m.generate("x", temperature=-1)),
+                                ("temperature: expected", lambda: m.generate("x", temperature=-1)),
                                 ("top_k", lambda: m.generate("x", top_k=1 << 40)),
-                                ("stop_texts", lambda: m.generate("x", stop=[5])),
+                                ("stop: expected a text or bytes, found int", lambda: m.generate("x", stop=[5])),
+                                ("stop[0]: expected a text", lambda: m.generate("x", stop="")),
+                                ("kv_type: expected auto", lambda: m.context(kv_type="q2")),
+                                ("top_p: expected a number from 0 to 1", lambda: m.generate("x", top_p=7)),
+                                ("format: found 'lama3'", lambda: m.chat(format="lama3")),
                                 ("NUL", lambda: m.generate("x", stop="a\0b")),
                                 ("want", lambda: c.decode([1], want="some")),
                                 ("seq", lambda: c.seq_length(7)),
@@ -735,6 +739,39 @@ def errors_carry_status_and_message():
         f.write(g.read(100000))
     raises(tblock.InputError, "broken.bin", tblock.Model, temp("broken.bin"))
     raises(tblock.InputError, "broken.bin", tblock.info, temp("broken.bin"))
+
+
+def errors_have_words_of_python():
+    """No message of the library names an option of the program: each that one does, in its sources, is turned into what to write here."""
+    from tblock.words import in_python
+    found = 0
+    for folder, _, names in os.walk(os.path.join(ROOT, "src")):
+        for name in names if os.path.basename(folder) not in ("cli", "serve", "report", "src") else ():
+            with open(os.path.join(folder, name), encoding="utf-8") as f:
+                text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+            for literals in re.findall(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+', text):
+                said = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', literals))
+                if re.search(r"(?<![\w-])--[a-z]{2,}", said):
+                    found += 1
+                    assert "--" not in in_python(said), (name, said, in_python(said))
+    assert found > 15, found
+    assert in_python("a: try --math f32 --kv-type f16, or --activations 16") == 'a: try math="f32" kv_type="f16", or activations=16'
+    assert in_python("x: enough for --ctx 512, or more with --kv-type q8") == 'x: enough for n_ctx=512, or more with kv_type="q8"'
+    assert in_python("my--type.bin: cannot open") == "my--type.bin: cannot open" and in_python("temp: cannot open") == "temp: cannot open"
+    with tblock.Model(MODEL) as m, m.chat(format="chatml") as chat:
+        raises(tblock.InputError, "choose one with format=NAME or the text of a template; names: ", m.chat)
+        say = {"role": "user", "content": "x"}
+        for words, messages in (("messages[1]: content: expected a text, found none", [say, {"role": "user"}]),
+                                ("messages[0]: role: expected a text, found none", [{"content": "x"}]),
+                                ("messages[0]: content: expected a text, found a list of parts", [{"role": "user", "content": [{"type": "text"}]}]),
+                                ("messages: expected at least one, found none", [])):
+            raises(tblock.UsageError, words, chat.text, messages)
+            raises(tblock.UsageError, words, chat.render, messages)
+        with m.context() as c:
+            c.write_logits(temp("plain.safetensors"), TEXT)
+        with m.context(kv_type="q8") as c:
+            report = c.verify(temp("plain.safetensors"), exact=True)
+            assert not report.ok and "kv_type=" in report.advice and "--" not in report.advice, report.advice
 
 
 def the_module_is_the_program():

@@ -131,7 +131,7 @@ def complex_numbers_are_refused_wherever_a_number_goes():
         raises(tblock.UsageError, "stop_ids: expected a real number, found ", m.generate, "a", stop_ids=np.zeros(2, complex))
         raises(tblock.UsageError, "stop_ids: expected a real number, found ", m.generate, "a", stop_ids=[np.complex64(5)])
         raises(tblock.UsageError, "max_tokens: expected a real number, found ", m.generate, "a", max_tokens=np.complex128(3))
-        raises(tblock.UsageError, "temp: expected a real number, found ", m.generate, "a", temperature=np.array(1j))
+        raises(tblock.UsageError, "temperature: expected a real number, found ", m.generate, "a", temperature=np.array(1j))
         raises(tblock.UsageError, "layers: expected a real number, found ", c.attention, [5, 6], layers=np.zeros(1, complex))
 
 
