@@ -32,6 +32,22 @@ static const Alias aliases[] = {
     { 0 },
 };
 
+/* Options that only other programs have. */
+static const struct { const char *names, *instead; } hints[] = {
+    { "hf|hfr|hf-repo|hf-file", "give ORG/NAME[:QUANTIZATION] as MODEL, after tblock pull of it" },
+    { "mu|model-url", "download the file, and give its path as MODEL" },
+    { "ngl|n-gpu-layers|gpu-layers|mg|main-gpu|sm|split-mode|ts|tensor-split|dev|device|gpu",
+      "leave it out: tblock computes on the processor" },
+    { "flash-attn|mmap|no-mmap|b|batch-size|ub|ubatch-size|tb|threads-batch|stream|no-stream",
+      "leave it out: tblock needs no such choice" },
+    { "i|interactive|cnv|conversation", "tblock chat MODEL holds a conversation" },
+    { "no-cnv|no-conversation|st|single-turn", "leave it out: tblock run continues a text" },
+    { "sys", "tblock chat has --system TEXT" },
+    { "ctk|ctv|cache-type-v", "--kv-type is the type of keys and values" },
+    { "response-format", "--json-object or --json-schema" },
+    { "api-key", "tblock serve has --key-file FILE" },
+};
+
 /* Does the command have an option of this name, or is its first operand called so? */
 static bool has(const Syntax *s, const char *name)
 {
@@ -49,11 +65,18 @@ const Alias *alias_next(const Syntax *s, const Alias *last)
     return NULL;
 }
 
-const char *alias_read(const Syntax *s, const char *typed, size_t n, char out[ALIAS_BYTES])
+/* A name as typed, with - for _. */
+static const char *with_dashes(const char *typed, size_t n, char out[ALIAS_BYTES])
 {
     snprintf(out, ALIAS_BYTES, "%.*s", (int)(n < ALIAS_BYTES ? n : ALIAS_BYTES), typed);
     for (char *c = out; *c; c++)
         *c = *c == '_' ? '-' : *c;
+    return out;
+}
+
+const char *alias_read(const Syntax *s, const char *typed, size_t n, char out[ALIAS_BYTES])
+{
+    with_dashes(typed, n, out);
     for (const Alias *a = alias_next(s, NULL); a; a = alias_next(s, a))
         if (strcmp(a->name, out) == 0)
             return a->of;
@@ -78,4 +101,14 @@ const char *alias_list(const Syntax *s, char *out, size_t n_out)
         of = a->of;
     }
     return out;
+}
+
+const char *alias_hint(const char *typed, size_t n)
+{
+    char name[ALIAS_BYTES];
+    with_dashes(typed, n, name);
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (choice_has(hints[i].names, name))
+            return hints[i].instead;
+    return NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/nearest.h"
 
 enum { MOST_TEMPLATE = INPUT_MB, MOST_TOOLS = 16 * INPUT_MB };
 
@@ -47,14 +48,18 @@ static bool is_known(const char *name)
 
 static bool unknown(const char *name, tblock_error *err)
 {
-    TextOut     o = { 0 };
-    const char *known;
-    for (size_t i = 0; (known = tblock_chat_known(i)); i++)
+    TextOut     o    = { 0 };
+    Nearest     near = { name, 0, 0 };
+    const char *known, *meant;
+    for (size_t i = 0; (known = tblock_chat_known(i)); i++) {
         text_out(&o, "%s%s", i ? ", " : "", known);
+        nearest_offer(&near, known);
+    }
     char *names = text_out_take(&o, err);
+    meant       = nearest_answer(&near);
     if (names)
-        fail(err, TBLOCK_USAGE, "--chat-format: expected a file or one of %s, found '%s'", names,
-             name);
+        fail(err, TBLOCK_USAGE, "--chat-format: expected a file or one of %s, found '%s'%s%s%s",
+             names, name, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
     free(names);
     return false;
 }

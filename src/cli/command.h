@@ -483,6 +483,7 @@ extern const Option constraint_options[];
 /* At most one constraint, or exactly one if it is needed; else USAGE. */
 bool constraint_check(const ConstraintOptions *o, bool needed, tblock_error *err);
 bool constraint_given(const ConstraintOptions *o);
+bool constraint_is_text(const char *schema); /* a JSON object itself, not the name of a file */
 /* The given constraint; lists unknown formats (as a note). Free: tblock_constraint_free. */
 tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o,
                                    tblock_error *err);

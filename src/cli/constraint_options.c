@@ -12,7 +12,8 @@ static const char any_object[] = "{\"type\":\"object\"}";
 #define AT(field) offsetof(ConstraintOptions, field)
 const Option constraint_options[] = {
     { "json-schema", 0, "FILE", OPT_TEXT, AT(schema), 0, 0, NULL,
-      "the text must be JSON that this JSON Schema allows; -: standard input" },
+      "the text must be JSON that this JSON Schema allows, of a file or itself, as in "
+      "'{\"type\": \"array\"}'; -: standard input" },
     { "json-object", 0, NULL, OPT_FLAG, AT(object), 0, 0, NULL,
       "the text must be a JSON object, any" },
     { "any-order", 0, NULL, OPT_FLAG, AT(any_order), 0, 0, NULL,
@@ -42,12 +43,15 @@ bool constraint_check(const ConstraintOptions *o, bool needed, tblock_error *err
 
 bool constraint_given(const ConstraintOptions *o) { return n_given(o) > 0; }
 
+bool constraint_is_text(const char *schema) { return schema[strspn(schema, " \t\r\n")] == '{'; }
+
 tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o,
                                    tblock_error *err)
 {
     TextOut            text = { 0 };
     tblock_constraint *c = NULL;
-    const char        *file = o->grammar ? o->grammar : o->schema;
+    const bool         inner = o->schema && constraint_is_text(o->schema);
+    const char        *file = o->grammar ? o->grammar : inner ? "--json-schema" : o->schema;
     int                kind = o->grammar     ? TBLOCK_GRAMMAR
                               : o->any_order ? TBLOCK_JSON_SCHEMA_ANY_ORDER
                                              : TBLOCK_JSON_SCHEMA;
@@ -55,7 +59,8 @@ tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOption
         return tblock_constraint_new(m, TBLOCK_REGEX, o->regex, strlen(o->regex), "--regex", err);
     if (o->object)
         return tblock_constraint_new(m, kind, any_object, strlen(any_object), "--json-object", err);
-    if (input_read(file, MOST_GRAMMAR, &text, err))
+    if (inner ? text_out_add(&text, o->schema, strlen(o->schema), err)
+              : input_read(file, MOST_GRAMMAR, &text, err))
         c = tblock_constraint_new(m, kind, text.text ? text.text : "", text.n, file, err);
     text_out_free(&text);
     if (c && tblock_constraint_unknown_formats(c)[0])

@@ -30,9 +30,11 @@ static void *value_of(const Frame *f, const char *name)
     return NULL;
 }
 
+/* NULL also for a schema that is given as text. */
 static const char *file_of(const Frame *f, const char *name)
 {
-    return name ? *(const char **)value_of(f, name) : NULL;
+    const char *file = name ? *(const char **)value_of(f, name) : NULL;
+    return file && strcmp(name, "json-schema") == 0 && constraint_is_text(file) ? NULL : file;
 }
 
 /* A command without contexts rejects ranks. */

@@ -2,6 +2,7 @@
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
+#include "base/nearest.h"
 #include "cli/command.h"
 
 /* ---- help.c ---------------------------------------------------------------------------------- */
@@ -77,21 +78,8 @@ const char *alias_read(const Syntax *s, const char *typed, size_t n, char out[AL
 /* "--temperature for --temp; ...", into out, which is returned; "" without any. */
 const char *alias_list(const Syntax *s, char *out, size_t n_out);
 
-/* ---- nearest.c ------------------------------------------------------------------------------- */
-
-/* Finds the known word that a mistyped one probably means. */
-
-/* Start with { word, 0, 0 }, offer every known word, then call nearest_answer. */
-typedef struct Nearest {
-    const char *word;     /* as typed */
-    const char *best;     /* the closest so far; the first of equals */
-    int         distance; /* edits between the two */
-} Nearest;
-
-void nearest_offer(Nearest *n, const char *known);
-
-/* The closest word if it is close enough (at most a third of its letters differ, or one word is a
- * prefix of the other), else NULL. */
-const char *nearest_answer(const Nearest *n);
+/* What to do instead, for an option (n bytes, without the dashes) that only other programs have.
+ * NULL: not one of these. */
+const char *alias_hint(const char *typed, size_t n);
 
 #endif

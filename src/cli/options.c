@@ -86,15 +86,6 @@ static bool parse_ids(const char *s, IdList *out, char found[24])
     return true;
 }
 
-static bool is_choice(const char *choices, const char *value)
-{
-    size_t n = strlen(value);
-    for (const char *c = choices; n > 0 && (c = strstr(c, value)); c++)
-        if ((c == choices || c[-1] == '|') && (c[n] == '|' || c[n] == '\0') && !strchr(value, '|'))
-            return true;
-    return false;
-}
-
 /* Spells "auto|f32|f16" as "auto, f32 or f16". */
 static const char *spell_choices(const char *choices, char *out, size_t n_out)
 {
@@ -136,12 +127,12 @@ static bool check_choice(const char *name, const char *choices, const char *valu
                          tblock_error *err)
 {
     char all[256], words[256];
-    if (is_choice(choices, value))
+    if (choice_has(choices, value))
         return true;
     snprintf(words, sizeof words, "%s", value);
     for (char *c = words; *c; c++)
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + ('a' - 'A') : *c);
-    if (is_choice(choices, "q4") && is_choice(GGUF_TYPES, words))
+    if (choice_has(choices, "q4") && choice_has(GGUF_TYPES, words))
         return fail(err, TBLOCK_USAGE,
                     "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf, "
                     "or take %s, the nearest here",
@@ -313,7 +304,9 @@ static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, tb
         nearest_offer(&near, o->name);
     for (const Alias *a = alias_next(syntax, NULL); a; a = alias_next(syntax, a))
         nearest_offer(&near, a->name);
-    const char *meant = nearest_answer(&near);
+    const char *meant = nearest_answer(&near), *hint = alias_hint(typed, n);
+    if (hint)
+        return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; %s", syntax->command, word, hint);
     if (meant)
         return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?",
                     syntax->command, word, meant);
@@ -406,12 +399,14 @@ static const char *former_name(const Syntax *syntax, char letter)
 
 static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *err)
 {
-    const char *name = former_name(syntax, *s);
+    const char *name = former_name(syntax, *s), *hint = alias_hint(s, strlen(s));
     uint32_t    code;
     int         n = *s ? utf8_decode(s, strlen(s), &code) : 0;
     if (name)
         return fail(err, TBLOCK_USAGE, "%s: -%c is no longer an option; use --%s", syntax->command,
                     *s, name);
+    if (hint)
+        return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; %s", syntax->command, s, hint);
     return fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", syntax->command,
                 n > 0 ? n : 1, s, syntax->command);
 }
@@ -431,6 +426,10 @@ static bool take_letter_value(ArgReader *r, const Option *o, const OptionGroup *
 
 static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
 {
+    const char *hint = alias_hint(letters, strlen(letters));
+    if (hint && letters[1]) /* -ngl would mean -n with the value gl */
+        return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; %s", r->syntax->command, letters,
+                    hint);
     if (is_long_name(r, letters))
         return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?",
                     r->syntax->command, letters, letters);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "format/bytes.h"
 #include "hub/hub.h"
@@ -35,11 +36,50 @@ static bool is_published(const char *path)
     return !path_exists(hub.repo);
 }
 
+/* The path of the file in the same folder whose name is nearest to this one's, the first in byte
+ * order. False: none is near. */
+static bool find_near(const char *path, char near[PATH_BYTES])
+{
+    const char *name = path_name(path);
+    const int   n    = (int)(name - path);
+    char        folder[PATH_BYTES], best[256] = "";
+    int         least = 0;
+    const bool  asks = strlen(name) >= 4
+        && hub_path(folder, NULL, "%.*s", n ? n : 1, n ? path : ".");
+    DIR *d = asks ? opendir(folder) : NULL;
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        Nearest one = { name, 0, 0 };
+        nearest_offer(&one, e->d_name);
+        const int order = *best && one.distance == least ? strcmp(e->d_name, best)
+                                                         : one.distance - least;
+        if (e->d_name[0] != '.' && nearest_answer(&one) && (!*best || order < 0)) {
+            snprintf(best, sizeof best, "%s", e->d_name);
+            least = one.distance;
+        }
+    }
+    if (d)
+        closedir(d);
+    return *best && hub_path(near, NULL, "%.*s%s", n, path, best);
+}
+
 bool refuse_missing(const char *path, const Error *why, Error *err)
 {
-    if (why->status == INPUT && !path_exists(path) && is_published(path))
+    char near[PATH_BYTES];
+    if (why->status != INPUT || path_exists(path))
+        return fail(err, why->status, "%s", why->msg);
+    if (is_published(path))
         return fail(err, INPUT, "%s: no such file or folder, and no such model in the cache of the "
                                 "Hub; to download it: tblock pull %s", path, path);
+    if (strstr(path, "://"))
+        return fail(err, INPUT, "%s: expected a file or a folder, found an address: download it "
+                                "first, as with curl -LO, and give the file (tblock pull takes "
+                                "addresses of huggingface.co)", path);
+    if (find_near(path, near))
+        return fail(err, INPUT, "%s; did you mean %s?", why->msg, near);
+    if (!strchr(path, '/') && !is_file_name(path))
+        return fail(err, INPUT, "%s: no such file or folder, and no such model of ollama; tblock "
+                                "list shows the models that are here, tblock pull ORG/NAME "
+                                "downloads one", path);
     return fail(err, why->status, "%s", why->msg);
 }
 

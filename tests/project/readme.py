@@ -38,6 +38,8 @@ OPTIONS = {"--batch_size", "--cflags", "--clean", "--first-seed", "--golden-reco
            "--libs", "--list", "--local-dir", "--mca", "--model", "--model_args", "--mxfp4", "--oversubscribe", "--part", "--priority", "--product",
            "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static", "--table",
            "--tasks", "--tblock-model", "--torch-index"}
+# what other programs have and tblock answers with a hint (docs/commands.md)
+OPTIONS |= {"--api-key", "--flash-attn", "--model-url", "--no-mmap", "--stream"}
 # before a command, and what stands between two
 BEFORE, BETWEEN = {"sudo"}, {"|", "||", "&&", ";", "&", "(", ")", "<(", "$("}
 

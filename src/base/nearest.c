@@ -1,10 +1,10 @@
-/* cli/nearest.c: compares words by edit distance, with a bonus for abbreviations. */
-#include "help.h"
+/* base/nearest.c: compares words by edit distance, with a bonus for abbreviations. */
+#include "base/nearest.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum { WORD_MAX = 32 }; /* no option is that long */
+enum { WORD_MAX = 64 }; /* bytes; a longer word has no nearest */
 
 static int min2(int a, int b) { return a < b ? a : b; }
 
@@ -57,4 +57,13 @@ const char *nearest_answer(const Nearest *n)
         return NULL;
     int length = (int)strlen(n->best);
     return n->distance <= (length < 3 ? 1 : (length + 2) / 3) ? n->best : NULL;
+}
+
+bool choice_has(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *c = choices; n > 0 && (c = strstr(c, value)); c++)
+        if ((c == choices || c[-1] == '|') && (c[n] == '|' || c[n] == '\0') && !strchr(value, '|'))
+            return true;
+    return false;
 }
