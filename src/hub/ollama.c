@@ -122,10 +122,13 @@ bool ollama_manifest(const char *path, char blob[PATH_BYTES], bool *found, Error
 {
     static const char within[] = "/manifests/";
     char name[PATH_BYTES], blobs[PATH_BYTES], *place = realpath(path, NULL), *inner = NULL;
+    int   n_slashes = 0;
     for (char *s = place; s && (s = strstr(s, within)) != NULL; s++)
         inner = s;
+    for (const char *s = inner; s && *s; s++)
+        n_slashes += *s == '/';
     *found = false;
-    if (inner) {
+    if (n_slashes == 5) { /* manifests/HOST/ORG/NAME/TAG */
         *inner = '\0';
         *found = hub_path(blobs, NULL, "%s/blobs", place) && path_is_folder(blobs);
     }

@@ -132,6 +132,8 @@ def ollamas_manifest_opens():
         os.symlink(manifest, at.home / "link")
         at.opens("link", GGUF)
         at.put("elsewhere", text)
+        at.put("store/manifests/m.gguf", GGUF)  # a model, not a manifest
+        at.opens("store/manifests/m.gguf", GGUF)
         at.refused("elsewhere", "ollama's manifest", "NAME:TAG")
         for path in ("store", "store/blobs"):
             at.refused(path, "the store of ollama", "NAME:TAG", "tblock list")
