@@ -10,6 +10,8 @@ _PHRASES = [(re.compile(found), words) for found, words in (
     (r"tblock quantize --requantize", "tblock.quantize(..., requantize=True)"),
     (r"`tblock train -o OUT --resume`", "tblock.train(OUT, resume=True)"),
     (r"tblock eval --against", "Context.eval_against"),
+    (r"\b(by|and) --lora\b", r"\1 model.load_lora(PATH)"),
+    (r"give it to quantize by --imatrix", "tblock.quantize(..., imatrix=PATH) takes it"),
     (r"tblock synth CONFIG -o FILE", "tblock.synth(CONFIG, FILE)"),
     (r"use tblock info", "use tblock.info"),
     (r"\(tblock embed\)", "(Model.embed)"),
@@ -17,8 +19,7 @@ _PHRASES = [(re.compile(found), words) for found, words in (
     (r"(?<![\w-])--resume\b", "resume=True"))]
 
 # An option of the program in a sentence, and its value if it is one: a number, a type, or what stands for one.
-_OPTION = re.compile(r"(?<![\w-])--(activations|chat-format|clip|ctx|init|kv-type|lora|lr|math|pattern|rope-length|tokenizer|tol|type|validation|"
-                     r"warmup)\b(?: (?:(\d+|[A-Z]+)|(auto|[a-z]+\d+))\b)?")
+_OPTION = re.compile(r"(?<![^\s`('])--([a-z]{2,}(?:-[a-z]+)*)\b(?: (?:(\d+|[A-Z]+)|(auto|[a-z]+\d+))\b)?")
 _RENAMED = {"chat-format": "format", "ctx": "n_ctx"}
 
 
