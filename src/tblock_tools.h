@@ -112,6 +112,8 @@ typedef struct tblock_logits_options {
     void (*progress)(void *user, double done);
     void *user;
     bool (*go_on)(void *user, double done);
+    bool digest; /* in place of the logits and hidden states, of each position a hash of them, and
+                    of the logits the five largest: what equal bits need, a 1,000th of the size   */
 } tblock_logits_options;
 
 /* Run tokens as sequence 0 of c, which is emptied before and after, and write a safetensors file:
@@ -175,6 +177,9 @@ typedef struct tblock_verify_report {
     char               advice[640];   /* if ok is false: which settings of this run round, and which
                                          options to try; else ""                                  */
     bool               hash_checked;  /* the model's data match the hash that its file records    */
+    bool               digest;        /* the file has hashes in place of logits: then exact is true,
+                                         max_abs is that of the recorded five largest, and KL
+                                         divergences are NaN                                      */
     bool               model_known;   /* the file has fingerprints of its model: if the model here
                                          differs, ok is false (but see logits_only)               */
     /* How the model differs from the recorded one, in words; "": it does not, or the file does not
@@ -197,8 +202,9 @@ typedef struct tblock_verify_report {
  * than the tolerance is of the largest logit.
  *
  * Runs in sequence 0, which is emptied before and after. Fails with TBLOCK_USAGE (a tolerance that
- * is negative or NaN) and TBLOCK_INPUT (not a golden file, one of another vocabulary, more tokens
- * than the context holds; a logit is NaN and the context does not allow it). */
+ * is negative or NaN, or one for a file of hashes) and TBLOCK_INPUT (not a golden file, one of
+ * another vocabulary, more tokens than the context holds; a logit is NaN and the context does not
+ * allow it). */
 TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path,
                               const tblock_verify_options *opt, tblock_verify_report *out,
                               tblock_error *err);

@@ -494,7 +494,7 @@ class Context(Handle):
 
     @takes_options
     def write_logits(self, path: Path, prompt: Prompt, **options: Unpack[LogitsOptions]) -> None:
-        """Record golden logits in a safetensors file, with everything that changes bits. Options: last, hidden, progress."""
+        """Record golden logits in a safetensors file, with everything that changes bits. Options: last, hidden, digest, progress."""
         opt = Options("tblock_logits_options", options)
         ids, n = self._ids(prompt)
         with self._use() as c:

@@ -155,6 +155,7 @@ class VerifyOptions(TypedDict, total=False):
 class LogitsOptions(TypedDict, total=False):
     last: bool
     hidden: bool
+    digest: bool
     progress: Optional[Progress]
 
 

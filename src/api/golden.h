@@ -14,16 +14,20 @@
  *   safetensors   [PREFIX.]tokens I32 or I64 [n], with [PREFIX.]logits_f64 or [PREFIX.]logits of
  *                 F32, F64, F16 or BF16 [n, vocab],
  *                 or [1, vocab]: the last position's; optionally [PREFIX.]greedy and
- *                 [PREFIX.]hidden.NAME [n, d_model]
+ *                 [PREFIX.]hidden.NAME [n, d_model]. A digest (golden_digest.c) has, in place of
+ *                 logits, [PREFIX.]logits.hash U64 [n] and the largest, and hidden.NAME U64 [n]
  *   .npy          two files of numpy: NAME is the logits', and contains "logits"; that of the
  *                 tokens has "tokens" instead
  *
  * A leading dimension of 1 (a batch of one) is accepted. */
 
+enum { GOLDEN_DIGEST_TENSORS = 3 }; /* hashes, the five largest, their logits */
 typedef struct GoldenCase {
     char          prefix[64];        /* "seq0." or "" */
     const Tensor *tokens, *logits, *logits_f32, *greedy; /* logits_f32: beside logits_f64; NULL:
                                                           * none */
+    /* in place of logits, which is NULL then; golden_open sets the first, unchecked */
+    const Tensor *digest[GOLDEN_DIGEST_TENSORS];
     size_t        n_rows;            /* rows of logits: as many as tokens, or 1 */
 } GoldenCase;
 
@@ -87,6 +91,28 @@ double  golden_rounding(const Tensor *t, double largest);
 
 int64_t golden_token(const Tensor *t, size_t i);   /* I32, I64            */
 
+/* ---- golden_digest.c ------------------------------------------------------------------------- */
+
+/* Of a position's logits. */
+typedef struct RowDigest {
+    uint64_t hash;
+    int32_t  top[TOP_MOST];   /* the largest, -1 from the n-th on */
+    float    value[TOP_MOST]; /* their logits */
+    int      n;
+} RowDigest;
+
+/* GOLDEN_DIGEST_TENSORS tensors of n_rows rows; then a row of them, of which `first` is the number
+ * of the first. wide: scratch [n]. */
+bool golden_digest_declare(TensorWriter *w, size_t n_rows, Error *err);
+bool golden_digest_put(TensorWriter *w, int first, size_t row, const float *logits, double *wide,
+                       int n, Error *err);
+/* Sets digest and n_rows of the cases that are digests, checked. Errors: INPUT. */
+bool golden_digests_read(GoldenFile *g, int vocab, Error *err);
+bool golden_is_digest(const GoldenFile *g); /* is one of them? */
+/* Has this row of a digest the same bits? Adds the rest to out. */
+bool golden_digest_same(const GoldenCase *k, size_t row, const float *logits, double *wide, int n,
+                        tblock_verify_row *out);
+
 /* ---- golden_hidden.c ------------------------------------------------------------------------- */
 
 /* Where a run diverges from the recorded states of its residual stream. */
@@ -100,7 +126,7 @@ void hidden_tensor_name(int n_layers, int stage, char out[32]);
 /* One recorded state: after the embedding, after the attention or the end of a layer, or after the
  * final norm. */
 typedef struct HiddenStage {
-    const Tensor *golden;            /* [n, d_model]; NULL: not recorded */
+    const Tensor *golden;            /* [n, d_model], or of a digest [n]; NULL: not recorded */
     double        allowed;           /* largest difference; < 0: every bit */
     double        worst;             /* largest |ours - golden|; NaN if only one side is NaN */
     int64_t       first;             /* first position out of tolerance; -1: none */

@@ -24,11 +24,18 @@ static void explain(const tblock_verify_report *report, const tblock_verify_row 
         at = (size_t)snprintf(out, n, "%s; ", report->cause);
     at = at < n ? at : n ? n - 1 : 0;
     out += at, n -= at;
-    if (r->parted[0])
+    if (r->parted[0] && report->digest)
+        snprintf(parted, sizeof parted, "; the runs diverge in %s, from position %" PRId64 " on",
+                 r->parted, r->parted_pos);
+    else if (r->parted[0])
         snprintf(parted, sizeof parted,
                  "; the runs diverge in %s, from position %" PRId64 " on, max |diff| %s", r->parted,
                  r->parted_pos, parted_far);
-    if (r->first_diff >= 0)
+    if (r->first_diff >= 0 && report->digest)
+        snprintf(out, n,
+                 "logits differ from position %" PRId64 " on: expected equal hashes, found max "
+                 "|diff| %s among the recorded five largest%s", r->first_diff, far, parted);
+    else if (r->first_diff >= 0)
         snprintf(out, n,
                  "logits differ from position %" PRId64 " on: expected %s, found max |diff| %s%s",
                  r->first_diff, rule, far, parted);
@@ -37,6 +44,8 @@ static void explain(const tblock_verify_report *report, const tblock_verify_row 
                  parted);
     else if (!r->parted[0])
         snprintf(out, n, report->exact ? "the logits are equal" : "the logits agree, %s", rule);
+    else if (report->digest)
+        snprintf(out, n, "hidden states differ: expected equal hashes%s", parted);
     else
         snprintf(out, n,
                  "hidden states differ from position %" PRId64

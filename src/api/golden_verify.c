@@ -55,6 +55,8 @@ static GoldenLimits choose_rule(const GoldenFile *g, const tblock_verify_options
     for (size_t i = 0; i < g->n_cases; i++) {
         const GoldenCase *k = &g->cases[i];
         Scale             s = {0};
+        if (!k->logits)
+            continue;
         for (size_t row = 0, n = k->logits->n_elements / k->n_rows; row < k->n_rows; row++)
             scan_row(&s, k, row * n, n);
         shown       = shown && k->logits_f32 && k->logits_f32->dtype == DT_F32;
@@ -64,9 +66,10 @@ static GoldenLimits choose_rule(const GoldenFile *g, const tblock_verify_options
     }
     double usual = shown ? fmax(8 * all.lost, 4e-6 * all.largest) : 1e-4 * all.largest,
            asked = opt->has_tol ? opt->tol : usual;
-    return (GoldenLimits){.tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : usual + rounding,
-                          .share = opt->exact ? -1 : all.largest > 0 ? asked / all.largest : 0,
-                          .exact = opt->exact};
+    const bool exact = opt->exact || golden_is_digest(g);
+    return (GoldenLimits){.tol   = exact ? 0 : opt->has_tol ? opt->tol : usual + rounding,
+                          .share = exact ? -1 : all.largest > 0 ? asked / all.largest : 0,
+                          .exact = exact};
 }
 
 /* ---- One case -------------------------------------------------------------------------------- */
@@ -107,6 +110,12 @@ static void compare_piece(tblock_context *c, const GoldenCase *k, const GoldenLi
         size_t       from   = (k->n_rows > 1 ? at + i : 0) * (size_t)rows->n;
         if (!logits)
             continue;
+        if (!k->logits) {
+            if (!golden_digest_same(k, k->n_rows > 1 ? at + i : 0, logits, rows->ours, rows->n, row)
+                && row->first_diff < 0)
+                row->first_diff = (int64_t)(at + i);
+            continue;
+        }
         GoldenApart apart = GOLDEN_SAME;
         widen_row(rows->ours, logits, rows->n);
         for (int j = 0; j < rows->n; j++) {
@@ -291,6 +300,7 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
         return no_memory(NULL, err);
     out->hash_checked = !opt->trust_hash;
     out->model_known  = g->prints.n > 0;
+    out->digest       = golden_is_digest(g);
     if ((out->hash_checked && !model_check_hash(c->model, err))
         || !compare_settings(g, c, out, run, err))
         return false;
@@ -326,6 +336,13 @@ static bool check_tolerance(const tblock_verify_options *opt, Error *err)
             "tol: expected a number of at least 0, found %g", opt->tol);
 }
 
+static bool check_digest(const GoldenFile *g, const tblock_verify_options *opt, Error *err)
+{
+    return !opt->has_tol || !golden_is_digest(g)
+        || fail(err, USAGE, "%s: tol: expected logits, found hashes of them, which are equal or "
+                            "not", g->path);
+}
+
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                    tblock_verify_report *out, tblock_error *err)
 {
@@ -340,7 +357,9 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
     opt     = opt ? opt : &defaults;
     bool ok = check_tolerance(opt, err)
         && golden_open(&g, golden_path, opt->tokens, opt->greedy, c, err)
+        && check_digest(&g, opt, err)
         && golden_prints_read(&g, err)
+        && golden_digests_read(&g, c->model->weights.cfg.vocab_size, err)
         && verify(c, &g, opt, out, err);
     if (!ok) {
         free(out->rows);

@@ -2,6 +2,8 @@
  * the settings. */
 #include "api/golden.h"
 
+#include <stdlib.h>
+
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "base/progress.h"
@@ -14,12 +16,15 @@ typedef struct Golden {
     int           n_layers, d_model;
     size_t        at;            /* index of the current chunk's first token */
     GoldenPrints  prints;        /* of the model's tensors */
-    bool          hidden, ok;
+    double       *wide;          /* [vocab_size] scratch of a digest */
+    bool          hidden, digest, ok;
     Error        *err;
 } Golden;
 
 /* Tensor numbers in the order of declaration. */
-enum { T_TOKENS = GOLDEN_PRINT_TENSORS, T_LOGITS, T_HIDDEN };
+enum { T_TOKENS = GOLDEN_PRINT_TENSORS, T_LOGITS };
+
+static int hidden_at(const Golden *g) { return T_LOGITS + (g->digest ? GOLDEN_DIGEST_TENSORS : 1); }
 
 static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows, Error *err)
 {
@@ -27,11 +32,12 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
     char    name[32];
     bool ok = golden_prints_declare(&g->prints, c->model, g->writer, err)
         && tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){ (int64_t)n }, err)
-        && tensor_writer_declare(g->writer, "logits", DT_F32, 2,
-                                 (int64_t[]){ (int64_t)n_rows, vocab }, err);
+        && (g->digest ? golden_digest_declare(g->writer, n_rows, err)
+                      : tensor_writer_declare(g->writer, "logits", DT_F32, 2,
+                                              (int64_t[]){ (int64_t)n_rows, vocab }, err));
     for (int i = 0; ok && g->hidden && i < hidden_stages(g->n_layers); i++) {
         hidden_tensor_name(g->n_layers, i, name);
-        ok = tensor_writer_declare(g->writer, name, DT_F32, 2,
+        ok = tensor_writer_declare(g->writer, name, g->digest ? DT_U64 : DT_F32, g->digest ? 1 : 2,
                                    (int64_t[]){ (int64_t)n, g->d_model }, err);
     }
     return ok;
@@ -41,29 +47,36 @@ static void keep_hidden(void *user, const char *name, size_t first, int n_tok, c
                         size_t stride)
 {
     Golden *g = user;
-    size_t  row = (size_t)g->d_model * sizeof(float);
-    int     i   = T_HIDDEN + hidden_stage(g->n_layers, name);
-    for (int t = 0; t < n_tok && g->ok; t++)
+    size_t  row = g->digest ? sizeof(uint64_t) : (size_t)g->d_model * sizeof(float);
+    int     i   = hidden_at(g) + hidden_stage(g->n_layers, name);
+    for (int t = 0; t < n_tok && g->ok; t++) {
+        const float   *state = x + (size_t)t * stride;
+        const uint64_t hash  = g->digest ? print_values(state, (size_t)g->d_model) : 0;
         g->ok = tensor_writer_put(g->writer, i, (g->at + first + (size_t)t) * row,
-                                  x + (size_t)t * stride, row, g->err);
+                                  g->digest ? (const void *)&hash : state, row, g->err);
+    }
 }
 
 static bool run_piece(Golden *g, tblock_context *c, const int32_t *tokens, size_t n, size_t n_total,
                       bool last_only, Error *err)
 {
     tblock_item item[PIECE];
-    size_t      row = (size_t)c->model->weights.cfg.vocab_size * sizeof(float);
+    const int   vocab = c->model->weights.cfg.vocab_size;
+    size_t      row   = (size_t)vocab * sizeof(float);
     for (size_t i = 0; i < n; i++)
         item[i] = (tblock_item){ 0, (int32_t)(g->at + i), tokens[g->at + i],
                                  !last_only || g->at + i + 1 == n_total };
     g->err = err;
     if (!tblock_decode(c, item, n, err) || !g->ok)
         return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        const size_t at     = last_only ? 0 : g->at + i;
+        const float *logits = tblock_logits(c, i);
         if (item[i].want_logits
-            && !tensor_writer_put(g->writer, T_LOGITS, last_only ? 0 : (g->at + i) * row,
-                                  tblock_logits(c, i), row, err))
+            && !(g->digest ? golden_digest_put(g->writer, T_LOGITS, at, logits, g->wide, vocab, err)
+                           : tensor_writer_put(g->writer, T_LOGITS, at * row, logits, row, err)))
             return false;
+    }
     g->at += n;
     return true;
 }
@@ -73,9 +86,8 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
                          const tblock_logits_options *opt, tblock_error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
-    Golden        g   = {
-        .n_layers = cfg->n_layers, .d_model = cfg->d_model, .hidden = opt && opt->hidden, .ok = true
-    };
+    Golden        g   = { .n_layers = cfg->n_layers, .d_model = cfg->d_model,
+                          .hidden = opt && opt->hidden, .digest = opt && opt->digest, .ok = true };
     bool          last = opt && opt->last;
     Progress      progress = opt ? PROGRESS_OF(opt) : (Progress){ 0 };
     if (n == 0)
@@ -94,6 +106,8 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     RunSettings settings = run_settings(c, context_loaded_as(c, -1));
     bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
               && golden_prints_make(&g.prints, c, err)
+              && (!g.digest || (g.wide = malloc((size_t)cfg->vocab_size * sizeof *g.wide))
+                  || no_memory(NULL, err))
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && golden_prints_put(&g.prints, g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
@@ -102,6 +116,7 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
             && progress_tell(&progress, (double)g.at, (double)n, err);
     tblock_observe(c, saved, saved_user);
     golden_prints_free(&g.prints);
+    free(g.wide);
     if (ok)
         ok = tensor_writer_end(g.writer, err);
     else

@@ -26,6 +26,9 @@ static const Option options[] = {
     { "hidden",  0,  NULL, OPT_FLAG, AT(o.hidden), 0, 0, NULL,
       "also write the hidden states after the embedding, each attention, each layer and the final "
       "norm, so that verify can say where two runs diverge" },
+    { "digest",  0,  NULL, OPT_FLAG, AT(o.digest), 0, 0, NULL,
+      "write hashes of the logits and hidden states in place of them, and the five largest logits: "
+      "a small file that says whether all bits are equal" },
     { 0 },
 };
 const Command cmd_logits = {

@@ -43,13 +43,16 @@ static void greedy_text(Rows *r, const tblock_verify_row *v)
 }
 
 /* If hidden states were recorded: do they diverge, and where first? */
-static void hidden_text(Rows *r, const tblock_verify_row *v)
+static void hidden_text(Rows *r, const tblock_verify_row *v, bool digest)
 {
     char name[80], far[32];
     if (v->n_hidden == 0)
         return;
     rows_text(r, "%s: ", row_name(v, name));
-    if (v->parted[0])
+    if (v->parted[0] && digest)
+        rows_text(r, "the runs diverge in %s, from position %" PRId64 " on\n", v->parted,
+                  v->parted_pos);
+    else if (v->parted[0])
         rows_text(
             r, "the runs diverge in %s, from position %" PRId64 " on\n    max |diff| there %s\n",
             v->parted, v->parted_pos, real_spell(v->parted_abs, UNIT_DIGITS + 3, far, sizeof far));
@@ -64,8 +67,9 @@ static bool row_agrees(const tblock_verify_row *r)
 }
 
 /* A name too long for its column gets its own line. */
-static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
+static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v, bool digest)
 {
+    const Cell  mean = v_real(v->mean_kl), most = v_real(v->max_kl);
     char        name[80], verdict[48] = "DIFFERS";
     const char *shown = row_name(v, name);
     bool        parted = v->parted[0];
@@ -79,7 +83,8 @@ static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
     }
     rows_row(r, t,
              (Cell[]){ v_shown(v_text(v->name), shown), v_count(v->n_tokens), v_real(v->max_abs),
-                       v_real(v->mean_kl), v_real(v->max_kl), v_real(v->top1), v_real(v->top5),
+                       digest ? v_shown(mean, "-") : mean, digest ? v_shown(most, "-") : most,
+                       v_real(v->top1), v_real(v->top5),
                        v_int(v->first_diff), v_count(v->n_greedy), v_int(v->greedy_diff),
                        v_int(v->n_hidden), parted ? v_text(v->parted) : v_none(),
                        parted ? v_int(v->parted_layer) : v_none(),
@@ -114,7 +119,7 @@ static void sequence_rows(Rows *r, const tblock_verify_report *report)
     }
     rows_table(r, "sequences", &table);
     for (size_t i = 0; i < report->n_rows; i++)
-        sequence_row(r, &table, &report->rows[i]);
+        sequence_row(r, &table, &report->rows[i], report->digest);
     rows_table_end(r, "sequences");
 }
 
@@ -128,6 +133,7 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
                  { "other_settings", v_text(report->settings) },
                  { "advice", v_text(report->advice) },
                  { "hash_checked", v_flag(report->hash_checked) },
+                 { "digest", v_flag(report->digest) },
                  { "model_known", v_flag(report->model_known) },
                  { "cause", v_text(report->cause) },
                  { "config_diff", v_text(report->config_diff) },
@@ -139,7 +145,7 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
     for (size_t i = 0; i < report->n_rows; i++)
         greedy_text(r, &report->rows[i]);
     for (size_t i = 0; i < report->n_rows; i++)
-        hidden_text(r, &report->rows[i]);
+        hidden_text(r, &report->rows[i], report->digest);
     for (size_t i = 0; i < report->n_rows; i++)
         n_ok += row_agrees(&report->rows[i]);
     if (!report->exact)

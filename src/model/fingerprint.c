@@ -293,6 +293,17 @@ bool fingerprint_value(const StoredModel *c, int i, size_t row, size_t column, f
     return good || no_memory(c->path, err);
 }
 
+uint64_t print_values(const float *x, size_t n)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        hash += scramble(isnan(x[i]) ? 0x7fc00000 : bits) * column_factor(i);
+    }
+    return hash;
+}
+
 /* ---- Where two differ ------------------------------------------------------------------------ */
 
 /* If one term of a sum differs by d, then the sum of terms times their place by d * place: the

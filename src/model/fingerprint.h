@@ -50,6 +50,9 @@ uint64_t print_row_factor(size_t row); /* p */
 bool fingerprint_value(const StoredModel *c, int i, size_t row, size_t column, float *out,
                        Error *err);
 
+/* The hash of one row of any values, as above; all NaN count as one. */
+uint64_t print_values(const float *x, size_t n);
+
 /* Of one value that differs, with what the sums of the two prints say. */
 typedef struct PrintDelta {
     int64_t  row, column; /* the only ones that differ; -1: several do */

@@ -392,6 +392,63 @@ def an_older_golden_is_read_as_before():
     need(theta["cause"] == "config: theta: the golden has 10000, the model 500000", theta["cause"])
 
 
+# ---- Digests ---------------------------------------------------------------------------------------------------------------
+
+
+def a_digest_holds_hashes_and_the_five_largest():
+    model = folder("digest")
+    whole, path = golden("whole", model, "--hidden"), golden("digest", model, "--digest", "--hidden")
+    tensors, _ = read_safetensors(path)
+    logits = read_safetensors(whole)[0]["logits"]
+    need("logits" not in tensors and path.stat().st_size < 0.5 * whole.stat().st_size, "%d %d" % (path.stat().st_size, whole.stat().st_size))
+    for i in range(8):
+        row = list(enumerate(struct.unpack_from("<512f", logits[2], 2048 * i)))
+        wanted = sorted(row, key=lambda x: -x[1])[:5]
+        need(struct.unpack_from("<5i", tensors["logits.top"][2], 20 * i) == tuple(j for j, _ in wanted), "top of %d" % i)
+        need(struct.unpack_from("<5f", tensors["logits.top_value"][2], 20 * i) == tuple(x for _, x in wanted), "values of %d" % i)
+        made = print_of([array.array("f", (x for _, x in row))])[5]  # the hash of a row
+        need(struct.unpack_from("<Q", tensors["logits.hash"][2], 8 * i)[0] == made, "hash of %d" % i)
+    need(tensors["hidden.layer3.attn"][:2] == ("U64", [8]), str(tensors["hidden.layer3.attn"][:2]))
+    for options in ([], ["--exact", "--threads", "3", "--isa", "scalar"]):
+        found = reported(model, path, *options)
+        row = found["sequences"][0]
+        need(found["ok"] and found["exact"] and found["digest"] and row["mean_kl"] is None and row["top5"] == 1 and row["hidden"] == 10, str(found))
+    last = golden("digest-last", model, "--digest", "--last")
+    need(read_safetensors(last)[0]["logits.hash"][1] == [1] and reported(model, last)["ok"], "of the last")
+
+
+def a_digest_finds_what_differs():
+    path = golden("digest-of", folder("digest-good"), "--digest", "--hidden")
+    other = folder("digest-other", fault(lambda t: one_value(t, w(2, DOWN), 9, 9, lambda x: x + 1)))
+    found = reported(other, path, "--logits-only", status=1)
+    row = found["sequences"][0]
+    need(row["first_diff"] == 0 and row["parted"] == "layer 2, feed-forward" and row["parted_position"] == 0 and row["max_abs"] > 0, str(row))
+    done = tblock("verify", other, path, status=1)
+    need(": tensor: w_down of layer 2: row 9, column 9: " in done.stderr and "expected equal hashes, found max |diff| " in done.stderr
+         and "nan" not in done.stdout + done.stderr, done.stdout + done.stderr)
+    done = tblock("verify", other, path, "--tol", "1e30", status=2)
+    need("tol: expected logits, found hashes of them" in done.stderr, done.stderr)
+
+
+def a_bad_digest_is_one_error_line():
+    model = folder("digest-stranger")
+    tensors, meta = read_safetensors(golden("digest-stranger", model, "--digest", "--hidden"))
+    top = tensors["logits.top"][2]
+    for i, (other, expected) in enumerate([
+            ({"logits.top": None}, "tensor logits.top: expected I32, a row for each of 8 tokens or one for the last, found none"),
+            ({"logits.hash": ("I64", [8], bytes(64))}, "tensor logits.hash: expected U64"),
+            ({"logits.hash": ("U64", [7], bytes(56))}, "found U64 [7]"),
+            ({"logits.hash": ("U64", [1], bytes(8))}, "tensor logits.top: expected I32"),
+            ({"logits.top": ("I32", [8, 5], top[:8] + struct.pack("<i", 512) + top[12:])}, "tensor logits.top: token 2: expected -1 to 511, found 512"),
+            ({"logits.top_value": ("F32", [8, 4], bytes(128))}, "found F32 [8, 4]"),
+            ({"hidden.embed": ("U64", [9], bytes(72))}, "tensor hidden.embed: expected "),
+    ]):
+        path = TEMP / ("digest-stranger-%d.safetensors" % i)
+        write_safetensors(path, {name: t for name, t in {**tensors, **other}.items() if t}, meta)
+        done = tblock("verify", model, path, status=3)
+        need(expected in done.stderr and done.stderr.count("\n") == 1, done.stderr)
+
+
 if __name__ == "__main__":
     only = option_only(__doc__).parse_args().only
     with tempfile.TemporaryDirectory(prefix="tblock-goldens-") as temp:
@@ -400,4 +457,5 @@ if __name__ == "__main__":
                              a_rule_of_the_tokenizer_or_the_template_is_named, the_logits_alone_are_asked_for, one_cause_is_one_message,
                              settings_are_a_cause_if_logits_differ, a_model_in_another_format_or_type_is_the_same, other_types_are_named,
                              fingerprints_are_what_the_page_says,
-                             a_bad_fingerprint_is_one_error_line, an_older_golden_is_read_as_before, only=only))
+                             a_bad_fingerprint_is_one_error_line, an_older_golden_is_read_as_before,
+                             a_digest_holds_hashes_and_the_five_largest, a_digest_finds_what_differs, a_bad_digest_is_one_error_line, only=only))

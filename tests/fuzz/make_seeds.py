@@ -545,6 +545,13 @@ def goldens(s):
     text = json.dumps({"__metadata__": meta, "tokens": tokens, "logits": logits, **fingerprints}).encode()
     text += b" " * (-len(text) % 8)
     s.put("golden", "fingerprints", struct.pack("<Q", len(text)) + text + struct.pack("<3i15f", 1, 2, 3, *range(15)) + bytes(hashes + sums))
+    digest = {"tokens": tokens, "logits.hash": {"dtype": "U64", "shape": [3], "data_offsets": [12, 36]},
+              "logits.top": {"dtype": "I32", "shape": [3, 5], "data_offsets": [36, 96]},
+              "logits.top_value": {"dtype": "F32", "shape": [3, 5], "data_offsets": [96, 156]},
+              "hidden.embed": {"dtype": "U64", "shape": [3], "data_offsets": [156, 180]}}
+    text = json.dumps(digest).encode()
+    text += b" " * (-len(text) % 8)
+    s.put("golden", "digest", struct.pack("<Q", len(text)) + text + struct.pack("<3i3Q15i15f3Q", 1, 2, 3, 4, 5, 6, *[0, 1, 2, 3, -1] * 3, *range(15), 7, 8, 9))
     greedy = {"dtype": "I32", "shape": [15], "data_offsets": [72, 132]}  # one too many for a context of 16
     text = json.dumps({"tokens": tokens, "logits": logits, "greedy": greedy}).encode()
     text += b" " * (-len(text) % 8)
