@@ -310,6 +310,10 @@ class Model(Handle):
     def create_chat_completion(self, messages: Sequence[Message], *, stream: Literal[True],
                                **parameters: Unpack[CompletionOptions]) -> CompletionStream: ...
 
+    @overload
+    def create_chat_completion(self, messages: Sequence[Message], *, stream: bool,
+                               **parameters: Unpack[CompletionOptions]) -> Union[dict[str, Any], CompletionStream]: ...
+
     @takes_options
     def create_chat_completion(self, messages: Sequence[Message], *, stream: bool = False,
                                **parameters: Unpack[CompletionOptions]) -> Union[dict[str, Any], CompletionStream]:

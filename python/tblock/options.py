@@ -321,7 +321,7 @@ def takes_options(method: _Method) -> _Method:
     shown, parameters = inspect.signature(method), []
     for p in shown.parameters.values():
         parameters += _written_out(p) if p.kind is p.VAR_KEYWORD else [p]
-    label = method.__qualname__.replace(".__init__", "")
+    label = method.__qualname__.replace(".__init__", "").replace(".__call__", "")
     known = frozenset(p.name for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL)
     TAKEN[label] = frozenset(name for name in known if name[0] != "_")
 

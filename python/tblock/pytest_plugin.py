@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence
 
 import numpy as np
 import pytest
 
 from . import Context, Error, Model, Record, load_arrays
 from .model import Prompt
+from .options import takes_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import ContextOptions
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,8 +71,9 @@ class Golden:
     def __init__(self, folder: str, record: bool) -> None:
         self.folder, self.record = folder, record
 
+    @takes_options
     def check(self, model: Model, prompts: Sequence[Prompt], name: str, *, tol: Optional[float] = None, hidden: bool = True,
-              **context: Any) -> None:
+              **context: Unpack[ContextOptions]) -> None:
         """Compare the logits after every token of prompts (texts or ids) with those recorded under name: their bits, or with tol
         the largest difference. hidden: record the residual stream too, so that a failure names the layer; it takes d_model numbers
         for each token and place. context: options of Context. Fails the test with all that diverged; with --golden-record, records."""

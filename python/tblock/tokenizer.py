@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ._c import ffi, lib
 from ._core import Record, UsageError, call, expect, text_of
 from .chat import Chat, Message
 from .model import Model, Text, c_ids
+from .options import takes_options
 
 _NAMED = tuple("%s_token" % name for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 
@@ -67,12 +68,28 @@ class Tokenizer:
             named.update({name: token for name, token in self._given.items() if token is not None})
         return named
 
-    def __getattr__(self, name: str) -> Any:
-        token = name[:-3] if name.endswith("_id") else name
-        if not token.endswith("_token") or token not in self._named:
-            raise AttributeError("Tokenizer has no attribute %r" % name)
-        spelled = self._named[token]
-        return spelled if token == name or spelled is None else self.convert_tokens_to_ids(spelled)
+    if TYPE_CHECKING:  # what __getattr__ has
+        bos_token: Optional[str]
+        eos_token: Optional[str]
+        unk_token: Optional[str]
+        sep_token: Optional[str]
+        pad_token: Optional[str]
+        cls_token: Optional[str]
+        mask_token: Optional[str]
+        bos_token_id: Optional[int]
+        eos_token_id: Optional[int]
+        unk_token_id: Optional[int]
+        sep_token_id: Optional[int]
+        pad_token_id: Optional[int]
+        cls_token_id: Optional[int]
+        mask_token_id: Optional[int]
+    else:
+        def __getattr__(self, name):
+            token = name[:-3] if name.endswith("_id") else name
+            if not token.endswith("_token") or token not in self._named:
+                raise AttributeError("Tokenizer has no attribute %r" % name)
+            spelled = self._named[token]
+            return spelled if token == name or spelled is None else self.convert_tokens_to_ids(spelled)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _NAMED:
@@ -145,16 +162,19 @@ class Tokenizer:
 
     # ---- Texts ----
 
+    @takes_options
     def encode(self, text: Text, *, add_special_tokens: bool = True, split_special_tokens: bool = False) -> list[int]:
         """Ids of a text. Special tokens that it spells count, as in transformers; split_special_tokens: they are ordinary text,
         which texts of strangers need."""
         ids = self.model.tokenize(text, add_special=add_special_tokens, parse_special=not split_special_tokens)
         return [int(i) for i in ids]
 
+    @takes_options
     def tokenize(self, text: Text, *, add_special_tokens: bool = False) -> list[str]:
         """The tokens of a text."""
         return self.convert_ids_to_tokens(self.encode(text, add_special_tokens=add_special_tokens))  # type: ignore[no-any-return]
 
+    @takes_options
     def __call__(self, text: Union[Text, Sequence[Text]], *, add_special_tokens: bool = True, padding: Union[bool, str] = False,
                  truncation: bool = False, max_length: Optional[int] = None, return_tensors: Optional[str] = None,
                  split_special_tokens: bool = False) -> Record:
@@ -194,15 +214,17 @@ class Tokenizer:
         return out
 
     def _padded(self, rows: list[list[int]], masks: list[list[int]], length: int) -> Any:
-        if self.pad_token is None:
+        pad = self.pad_token_id
+        if pad is None:
             raise UsageError("padding: the tokenizer has no pad_token; set one: tokenizer.pad_token = tokenizer.eos_token")
         left = self.padding_side == "left"
 
         def wide(row: list[int], filler: int) -> list[int]:
             more = [filler] * (length - len(row))
             return more + row if left else row + more
-        return [wide(row, self.pad_token_id) for row in rows], [wide(mask, 0) for mask in masks]
+        return [wide(row, pad) for row in rows], [wide(mask, 0) for mask in masks]
 
+    @takes_options
     def decode(self, token_ids: Union[int, Iterable[int]], *, skip_special_tokens: bool = False) -> str:
         """The text of ids, with U+FFFD for bytes that are not UTF-8 where the tokenizer's own library writes it."""
         ids = c_ids([token_ids] if isinstance(token_ids, (int, np.integer)) else token_ids)
@@ -215,6 +237,7 @@ class Tokenizer:
         finally:
             lib.tblock_free(out[0])
 
+    @takes_options
     def batch_decode(self, sequences: Iterable[Iterable[int]], *, skip_special_tokens: bool = False) -> list[str]:
         """The texts of lists of ids."""
         return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in sequences]

@@ -11,6 +11,9 @@ with tblock.Model("model.bin") as m, m.context(threads=2, drafter=m) as c:
 for piece in c.generate([1, 2], seed=3, logit_bias={5: 1.0}):
     print(piece.upper())
 tblock.convert("a.gguf", "b.bin", type="q8", keep=["*=f32"], merge_lora=["adapter", ("other", 0.5)], threads=2)
+print(model.create_chat_completion([{"role": "user", "content": "x"}], temperature=0, n=2)["choices"][0])
+print([chunk["choices"] for chunk in model.create_chat_completion([{"role": "user", "content": "x"}], stream=True)], model.tokenizer.eos_token_id)
+some = model.create_chat_completion([], stream=bool(width), max_tokens=None)
 tblock.train("out.bin", text="text", steps=3, adamw={"lr": 1e-3}, progress=lambda p: p.step < 2)
 
 tblock.Model("model.gguf", typ="q8")  # wrong
@@ -19,6 +22,10 @@ model.generate("x", temperature="hot")  # wrong
 model.context(thread=2)  # wrong
 tblock.convert("a", "b", tpye="q8")  # wrong
 name: str = model.d_model  # wrong
+bos: str = model.tokenizer.bos_token  # wrong
+model.tokenizer.encode("x", add_bos=True)  # wrong
+model.tokenizer.pad_tokn  # wrong
+model.create_chat_completion([{"role": "user", "content": "x"}], max_new_tokens=3)  # wrong
 model.d_modell  # wrong
 model("text")  # wrong
 tblock.LLM("x")  # wrong

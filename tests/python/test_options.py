@@ -80,6 +80,8 @@ def a_wrong_option_says_what_to_write():
                 ("Context.verify: there is no option 'exat'; did you mean exact?", c.verify, {"golden": "x", "exat": True}),
                 ("convert: there is no option 'dtype'; write type", tblock.convert, {"source": MODEL, "target": temp("x"), "dtype": "q8"}),
                 ("quantize: there is no option 'treads'; did you mean threads?", tblock.quantize, {"source": MODEL, "target": "x", "type": "q8", "treads": 1}),
+                ("Tokenizer.encode: there is no option 'add_special'; did you mean add_special_tokens?", m.tokenizer.encode, {"text": "x", "add_special": True}),
+                ("Tokenizer: there is no option 'paddin'; did you mean padding?", m.tokenizer, {"text": "x", "paddin": True}),
                 ("measure: there is no option 'zzz'; expected one of: isa, read_bytes, threads", tblock.measure, {"zzz": 1})):
             e = raises(tblock.OptionError, words, function, **given)
             assert isinstance(e, TypeError) and isinstance(e, tblock.Error) and e.status == 2 and "\n" not in str(e) and "__init__" not in str(e)
