@@ -126,7 +126,7 @@ def read_safetensors(path):
     for name, e in json.loads(data[8:8 + n]).items():
         if name != "__metadata__":
             b, end = e["data_offsets"]
-            kind = {"F32": "<u4", "F64": "<u8", "I8": "<i1", "U8": "<u1", "I32": "<i4", "I64": "<i8", "F8_E4M3": "<u1",
+            kind = {"F32": "<u4", "F64": "<u8", "I8": "<i1", "U8": "<u1", "I32": "<i4", "I64": "<i8", "U64": "<u8", "F8_E4M3": "<u1",
                     "F8_E8M0": "<u1"}.get(e["dtype"], "<u2")
             result[name] = (e["dtype"], np.frombuffer(data[8 + n + b:8 + n + end], kind).reshape(e["shape"]))
     return result
