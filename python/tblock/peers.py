@@ -23,6 +23,10 @@ _RENAMED = {
 }
 
 _CPU = "tblock runs on the CPU; leave it out"
+_FIRST = "it is the first argument, without a name"
+_PULLED = "a model opens from where it is; `tblock pull ORG/NAME` downloads one"
+_SAMPLERS = "there is no such sampler; there are temperature, top_k, top_p, min_p and the penalties"
+_ONE_EACH = "a generation is one text; generate it again with another seed"
 _PIECES = "what it returns is an iterator of the pieces already; str() of it is the whole text"
 
 #: Options that nothing here has.
@@ -33,10 +37,17 @@ _NONE = {
     "gpu_memory_utilization": _CPU, "tensor_parallel_size": _CPU, "flash_attn": _CPU, "attn_implementation": _CPU,
     "verbose": "it prints nothing; leave it out", "trust_remote_code": "nothing of a model is executed; leave it out",
     "use_mmap": "model files and .gguf are always mapped; leave it out", "use_cache": "it always is; leave it out",
-    "num_beams": "there is no beam search; leave it out",
+    **dict.fromkeys(("num_beams", "use_beam_search", "length_penalty", "early_stopping"), "there is no beam search; leave it out"),
+    **dict.fromkeys(("typical_p", "tfs_z", "top_a", "penalty_alpha", "mirostat_mode", "mirostat_tau", "mirostat_eta", "xtc_probability",
+                     "dry_multiplier"), _SAMPLERS),
+    **dict.fromkeys(("n", "best_of", "num_return_sequences"), _ONE_EACH),
+    **dict.fromkeys(("cache_dir", "revision", "token", "local_files_only", "force_download"), _PULLED),
+    **dict.fromkeys(("model", "model_path", "repo_id", "pretrained_model_name_or_path", "inputs", "input_ids", "prompts"), _FIRST),
+    "logits_processor": "there is none; there are logit_bias, constraints and context.decode for a loop of your own",
+    "low_cpu_mem_usage": "model files and .gguf are always mapped; leave it out",
     "logits_all": "context.logits(prompt) has the logits after every token; leave it out",
     "embedding": "every model embeds, by model.embed(texts); leave it out",
-    "model_path": "the path is the first argument", "filename": 'a file of a published model is "ORG/NAME:FILE", the first argument',
+    "filename": 'a file of a published model is "ORG/NAME:FILE", the first argument',
     "messages": "conversations go through model.chat().answer(messages) or model.create_chat_completion(messages)",
     "response_format": "write constraint=model.constraint(json_schema=...)",
 }
