@@ -59,6 +59,8 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_ra
     bool good = options_read(&command->syntax, argc, argv, args, &now, err);
     if (good && now && strcmp(now->name, "version") == 0)
         print_version();
+    else if (good && now && strcmp(now->name, "usage") == 0)
+        help_usage(command);
     else if (good && now)
         help_command(command);
     else if (good)
@@ -78,7 +80,11 @@ static bool dispatch(int argc, char **argv, tblock_ranks *ranks, tblock_error *e
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return print_version();
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+    if (strcmp(name, "--usage") == 0 || strcmp(name, "-h") == 0) {
+        help_start();
+        return true;
+    }
+    if (strcmp(name, "--help") == 0)
         name = "help";
     if (name[0] == '-') {
         Nearest near = { name, 0, 0 };

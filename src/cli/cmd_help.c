@@ -2,6 +2,8 @@
 #include "frame.h"
 #include "help.h"
 
+#include <string.h>
+
 typedef struct HelpArgs { const char *command; bool man; GeneralOptions general; } HelpArgs;
 
 static bool help(Frame *f, tblock_error *err)
@@ -19,11 +21,20 @@ static bool help(Frame *f, tblock_error *err)
         help_overview();
         return true;
     }
+    if (strcmp(name, "all") == 0) {
+        help_all();
+        return true;
+    }
     const Command *command = command_find(name, err);
-    if (!command)
+    if (command)
+        help_command(command);
+    if (command || help_topic(name))
+        return true;
+    if (strstr(err->msg, "did you mean"))
         return false;
-    help_command(command);
-    return true;
+    return fail(err, TBLOCK_USAGE,
+                "help: expected a command or a topic, found '%s'; topics are all, the groups of "
+                "options that tblock run -h names, and each option", name);
 }
 
 static const Option options[] = {
@@ -34,11 +45,13 @@ static const Option options[] = {
 const Command cmd_help = {
     { "help",
       OPERANDS({ "COMMAND", offsetof(HelpArgs, command), true,
-                 "the command to explain; default: list all commands" }),
+                 "the command to explain, or a topic: all; a group of options, such as sampling; "
+                 "the name of an option; default: list all commands" }),
       GROUPS({ "Options", options, 0 }, GROUP_GENERAL(offsetof(HelpArgs, general))) },
     "list the commands, or explain one",
     "Prints to standard output.",
     EXAMPLES({ "tblock help run", "the options of run, with their defaults and ranges" },
+             { "tblock help sampling", "one group of them; tblock help temp is one option" },
              { "tblock help --man | man -l -", "read all of it as a manual page" }),
     .args_size = sizeof(HelpArgs), .run = help,
 };

@@ -363,7 +363,7 @@ void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
 
 /* Options that several commands share, each declared in one table, and what they do. */
 
-typedef struct GeneralOptions { bool quiet, help, version; } GeneralOptions;
+typedef struct GeneralOptions { bool quiet, usage, help, version; } GeneralOptions;
 extern const Option general_options[];
 
 /* Rows that several commands have in tables of their own. The command gives the field that a row

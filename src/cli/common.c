@@ -17,7 +17,8 @@
 const Option general_options[] = {
     { "quiet",   'q', NULL, OPT_FLAG, AT(quiet),   0, 0, NULL,
       "print only errors to standard error, no notes" },
-    { "help",    'h', NULL, OPT_NOW,  AT(help),    0, 0, NULL, "show this help" },
+    { "usage",   'h', NULL, OPT_NOW,  AT(usage),   0, 0, NULL, "show examples and a few options" },
+    { "help",     0,  NULL, OPT_NOW,  AT(help),    0, 0, NULL, "show this help" },
     { "version", 'V', NULL, OPT_NOW,  AT(version), 0, 0, NULL, "print the version" },
     { 0 },
 };

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum {
@@ -109,11 +110,14 @@ void help_describe_value(const Option *o, char *out, size_t n_out)
                  o->kind == OPT_TEXTS || o->kind == OPT_BIASES ? " [repeatable]" : "");
 }
 
-static void print_option(const Option *o)
+/* brief: only what its help says first. */
+static void print_option(const Option *o, bool brief)
 {
-    char value[128], line[1024], letter[5] = "    ";
-    help_describe_value(o, value, sizeof value);
-    snprintf(line, sizeof line, "%s%s", o->help, value);
+    char value[128] = "", line[1024], letter[5] = "    ";
+    if (!brief)
+        help_describe_value(o, value, sizeof value);
+    snprintf(line, sizeof line, "%.*s%s", brief ? (int)strcspn(o->help, ";(,") : INT_MAX, o->help,
+             value);
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
     int at = output_format("  %s--%s%s%s", letter, o->name, o->argument ? " " : "",
@@ -200,11 +204,19 @@ static void print_example(const Example *e)
     print_wrapped(e->what, 0, EXAMPLE_COLUMN);
 }
 
-static void print_examples(const char *title, const Example *e)
+static void print_examples(const char *title, const Example *e, int most)
 {
     output_format("\n%s:\n", title);
-    for (; e->line; e++)
+    for (; e->line && most > 0; e++, most--)
         print_example(e);
+}
+
+static void print_operands(const Syntax *s)
+{
+    output_format("Usage: tblock %s", s->command);
+    for (const Operand *o = s->operands; o->name; o++)
+        output_format(o->optional ? " [%s]" : " %s", o->name);
+    output_format(" [options]\n");
 }
 
 void help_command(const Command *command)
@@ -213,10 +225,9 @@ void help_command(const Command *command)
     char          also[1024];
 
     print_wrapped(command->summary, output_format("tblock %s:", s->command), EXAMPLE_COLUMN);
-    output_format("\nUsage: tblock %s", s->command);
-    for (const Operand *o = s->operands; o->name; o++)
-        output_format(o->optional ? " [%s]" : " %s", o->name);
-    output_format(" [options]\n\n");
+    output_format("\n");
+    print_operands(s);
+    output_format("\n");
     print_wrapped(command->text, 0, 0);
     if (s->operands->name)
         output_format("\nArguments:\n");
@@ -225,11 +236,31 @@ void help_command(const Command *command)
     for (const OptionGroup *g = s->groups; g->options; g++) {
         output_format("\n%s:\n", g->title);
         for (const Option *o = g->options; o->name; o++)
-            print_option(o);
+            print_option(o, false);
     }
-    print_examples("Examples", command->examples);
+    print_examples("Examples", command->examples, INT_MAX);
     if (*alias_list(s, also, sizeof also))
         print_wrapped(also, output_format("\nAlso read:") - 1, 0);
+}
+
+void help_usage(const Command *command)
+{
+    enum { MOST_EXAMPLES = 2 }; /* then all fits on 20 lines */
+    const Syntax *s    = &command->syntax;
+    size_t        used = 0;
+    char          topics[256];
+    print_wrapped(command->summary, output_format("tblock %s:", s->command), EXAMPLE_COLUMN);
+    print_examples("Examples", command->examples, MOST_EXAMPLES);
+    output_format("\n");
+    print_operands(s);
+    EACH_OPTION(o, g, s)
+        if (g->options != general_options && (o->letter || o->fallback == OPT_REQUIRED))
+            print_option(o, true);
+    output_format("All of it: tblock %s --help\n", s->command);
+    for (const OptionGroup *g = s->groups; g->options && used < sizeof topics; g++)
+        used += (size_t)snprintf(topics + used, sizeof topics - used, "%s%.*s", used ? ", " : "",
+                                 (int)strcspn(g->title, " :"), g->title);
+    print_wrapped(topics, output_format("A part of it: tblock help TOPIC, one of"), EXAMPLE_COLUMN);
 }
 
 static void print_facts(const char *title, const Fact *fact)
@@ -246,15 +277,91 @@ void help_short(void)
     for (const Command *const *c = commands; *c; c++)
         print_wrapped((*c)->summary, output_format("  %s", (*c)->syntax.command), COMMAND_COLUMN);
     output_format("\n");
-    print_wrapped("tblock help COMMAND and tblock COMMAND --help explain a command; tblock "
-                  "--version prints the version.",
-                  0, 0);
+    print_wrapped("tblock COMMAND -h shows examples of a command, tblock COMMAND --help explains "
+                  "all of it, tblock help TOPIC a part, such as sampling; tblock --version prints "
+                  "the version.", 0, 0);
+}
+
+void help_start(void)
+{
+    char   line[512] = "";
+    size_t n = 0;
+    for (const Command *const *c = commands; *c; c++)
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s%s", n ? ", " : "",
+                              (*c)->syntax.command);
+    print_wrapped(help_summary, output_format("tblock %s:", tblock_version()), EXAMPLE_COLUMN);
+    print_examples("To get started", first_steps, INT_MAX);
+    print_wrapped(line, output_format("\nCommands:") - 1, EXAMPLE_COLUMN);
+    output_format("\n");
+    print_wrapped("tblock COMMAND -h shows a command and --help all of it; tblock help says what "
+                  "each does.", 0, 0);
+}
+
+int help_takers(const Option *options, const Command **first)
+{
+    int n = 0;
+    for (const Command *const *c = commands; *c; c++)
+        for (const OptionGroup *g = (*c)->syntax.groups; g->options; g++)
+            if (g->options == options && n++ == 0)
+                *first = *c;
+    return n;
+}
+
+/* "Sampling, of run, chat, audit:" */
+static void print_heading(const OptionGroup *group)
+{
+    const char *before = "of";
+    output_format("%.*s, ", (int)strcspn(group->title, ":"), group->title);
+    for (const Command *const *c = commands; *c; c++)
+        for (const OptionGroup *g = (*c)->syntax.groups; g->options; g++)
+            if (g->options == group->options) {
+                output_format("%s %s", before, (*c)->syntax.command);
+                before = ",";
+            }
+    output_format(":\n");
+}
+
+/* Is this the first word of the title? */
+static bool is_titled(const OptionGroup *g, const char *name)
+{
+    const size_t n = strlen(name);
+    return n == strcspn(g->title, " :") && strncasecmp(g->title, name, n) == 0;
+}
+
+bool help_topic(const char *name)
+{
+    bool           found = false;
+    const Command *first = NULL;
+    for (const Command *const *c = commands; *c; c++)
+        for (const OptionGroup *g = (*c)->syntax.groups; g->options; g++) {
+            bool begun = help_takers(g->options, &first) == 0 || first != *c; /* printed before */
+            if (begun)
+                continue;
+            for (const Option *o = g->options; o->name; o++) {
+                if (!is_titled(g, name) && strcmp(o->name, name) != 0)
+                    continue;
+                if (!begun)
+                    print_heading(g);
+                print_option(o, false);
+                begun = found = true;
+            }
+        }
+    return found;
+}
+
+void help_all(void)
+{
+    help_overview();
+    for (const Command *const *c = commands; *c; c++) {
+        output_format("\n");
+        help_command(*c);
+    }
 }
 
 void help_overview(void)
 {
     help_short();
-    print_examples("To get started", first_steps);
+    print_examples("To get started", first_steps, INT_MAX);
     print_facts("Exit status", help_statuses);
     print_facts("Environment", help_environment);
 }

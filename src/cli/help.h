@@ -25,6 +25,16 @@ void help_program(const char *name);
 void help_short(void);                     /* the commands, and where to read more */
 void help_overview(void);                  /* the same, and what all commands share */
 void help_command(const Command *command); /* one command */
+void help_all(void);                       /* all of these */
+void help_start(void);                     /* examples and the names of commands, on a screen */
+void help_usage(const Command *command);   /* examples and main options of one, on a screen */
+
+/* The groups of options whose title begins with this word, such as "sampling", or the options of
+ * this name, with the commands that have them. False: there are none. */
+bool help_topic(const char *name);
+
+/* How many commands have these options; *first: the first of them. */
+int help_takers(const Option *options, const Command **first);
 
 /* ---- man_page.c ------------------------------------------------------------------------------ */
 

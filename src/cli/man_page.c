@@ -111,21 +111,10 @@ static void put_options(const OptionGroup *g)
         put_option(o);
 }
 
-/* How many commands have this group. *first: the first of them. */
-static int count_takers(const Option *options, const Command **first)
-{
-    int n = 0;
-    for (const Command *const *c = commands; *c; c++)
-        for (const OptionGroup *g = (*c)->syntax.groups; g->options; g++)
-            if (g->options == options && n++ == 0)
-                *first = *c;
-    return n;
-}
-
 static bool is_shared(const Option *options)
 {
     const Command *first;
-    return count_takers(options, &first) > 1;
+    return help_takers(options, &first) > 1;
 }
 
 /* Prints the title of a group in bold: "Prompt: one of ..." is Prompt. */
@@ -215,7 +204,7 @@ static void put_shared_groups(void)
     section("OPTIONS SHARED BY SEVERAL COMMANDS");
     for (const Command *const *c = commands; *c; c++)
         for (const OptionGroup *g = (*c)->syntax.groups; g->options; g++)
-            if (count_takers(g->options, &first) > 1 && first == *c) {
+            if (help_takers(g->options, &first) > 1 && first == *c) {
                 output_format(".SS ");
                 put(g->title);
                 output_format("\n");

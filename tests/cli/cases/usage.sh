@@ -8,6 +8,8 @@ try ''
 try --hepl
 try -x
 try help rum
+try help frobnicate
+try help samplin
 try help run more
 try run
 try verify model.bin
