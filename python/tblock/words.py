@@ -15,8 +15,6 @@ _PHRASES = [(re.compile(found), words) for found, words in (
     (r"tblock synth CONFIG -o FILE", "tblock.synth(CONFIG, FILE)"),
     (r"use tblock info", "use tblock.info"),
     (r"\(tblock embed\)", "(Model.embed)"),
-    (r"give it to quantize by --imatrix", "give it to tblock.quantize as imatrix"),
-    (r"by --lora\b", "as lora"),
     (r" \(--ids\)", ""),
     (r"(?<![\w-])--resume\b", "resume=True"))]
 
