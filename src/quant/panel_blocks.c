@@ -398,7 +398,8 @@ static int nibble(const uint8_t *vectors, int r, int c)
     return vectors[c / 8 * VECTOR + r * ROW_STEP + c % 4] >> c / 4 % 2 * 4 & 15;
 }
 
-static int code_at(WeightType t, const uint8_t *codes, int r, int c)
+static inline __attribute__((always_inline)) int
+code_at(WeightType t, const uint8_t *codes, int r, int c)
 {
     static const int8_t e2m1[16] = E2M1_TWICE(0), iq4[16] = IQ4_VALUES;
     const uint8_t      *run;
@@ -475,7 +476,8 @@ static void subs_of(WeightType t, BlockRow *out, const uint8_t *s, int r)
             out->sub[i] = (int8_t)(v[i] - (t == WT_Q3_K || t == WT_IQ4_XS ? 32 : 0));
 }
 
-void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
+static inline __attribute__((always_inline)) void
+block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
 {
     const uint8_t  *codes = p.part[0], *sub = p.part[1];
     const uint16_t *d = p.part[part_count(t) - 1];
@@ -501,14 +503,20 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
         out->dmin = f16_to_f32(d[PANEL_ROWS + r]);
 }
 
+void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
+{
+    block_row(t, out, p, r, n);
+}
+
 /* The formula is code * (scale * sub-scale) - (scale of minima * minimum), or of q4_1 code * scale
  * + m. Each step is rounded. */
-void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
+static inline __attribute__((always_inline)) void
+row_to_f32(WeightType t, float *out, Panels p, int r, int k)
 {
     for (int c = 0; c < k; c += SUPERBLOCK) {
         BlockRow b;
         int      n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
-        panel_block_row(t, &b, panel_superblock(t, p, c / SUPERBLOCK), r, n);
+        block_row(t, &b, panel_superblock(t, p, c / SUPERBLOCK), r, n);
         for (int i = 0; i < n; i++) {
             float d = b.d[weight_type_has_runs(t) ? i / 32 : 0];
             if (!weight_type_has_runs(t))
@@ -519,5 +527,17 @@ void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
             else if (weight_type_has_minima(t))
                 out[c + i] = out[c + i] - b.dmin * (float)b.min[i / weight_type_sub(t)];
         }
+    }
+}
+
+/* Compiled for each type: whole models are decoded. */
+void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
+{
+    switch (t) {
+#define ROW_OF(ID, ...)                                                                            \
+    case WT_##ID: row_to_f32(WT_##ID, out, p, r, k); return;
+        GGUF_TYPES(ROW_OF)
+#undef ROW_OF
+    default: row_to_f32(t, out, p, r, k); return;
     }
 }
