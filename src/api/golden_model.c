@@ -56,12 +56,15 @@ static bool same_number(const JsonNode *was, const JsonNode *is)
     return (float)node_number(was) == (float)node_number(is);
 }
 
-/* Objects by their keys, arrays of one length by their items; json_doc.c bounds the depth. */
+/* Objects by their keys, arrays of as many objects or arrays by their items; json_doc.c bounds the
+ * depth. */
 static void differ(Differ *d, const char *path, const JsonNode *was, const JsonNode *is)
 {
     char at[120];
-    if (!was || !is || was->kind != is->kind || (was->kind == NODE_ARRAY && was->n != is->n)
-        || (was->kind != NODE_ARRAY && was->kind != NODE_OBJECT)) {
+    const bool parts = was && is && was->kind == is->kind
+        && (was->kind == NODE_OBJECT || (was->kind == NODE_ARRAY && was->n == is->n && was->n
+                                         && was[1].kind >= NODE_ARRAY));
+    if (!parts) {
         if (!was || !is || !same_number(was, is))
             note(d, path, was, is);
         return;

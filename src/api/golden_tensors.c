@@ -235,9 +235,11 @@ static bool describe_place(const Compared *d, int i, char out[TEXT], Error *err)
         return false;
     uint32_t bits;
     memcpy(&bits, &here, sizeof bits);
-    const int64_t then = (int64_t)bits - at.bits, ulps = at.bits < 0 ? -at.bits : at.bits;
+    /* any difference may be recorded */
+    const uint64_t then = bits - (uint64_t)at.bits,
+                   ulps = at.bits < 0 ? 0 - (uint64_t)at.bits : (uint64_t)at.bits;
     const WeightType type = d->c->tensor[i].type;
-    const int64_t    ulp  = type == WT_BF16 ? 1 << 16 : type == WT_F16 ? 1 << 13 : 1;
+    const uint64_t   ulp  = type == WT_BF16 ? 1 << 16 : type == WT_F16 ? 1 << 13 : 1;
     if (!s->k) /* a vector */
         snprintf(row, sizeof row, "element %" PRId64, at.column);
     else

@@ -262,6 +262,11 @@ static bool row_differs(const tblock_verify_row *r)
     return r->max_abs != 0 || r->first_diff >= 0 || r->greedy_diff >= 0 || r->parted[0];
 }
 
+static bool model_differs(const tblock_verify_report *r)
+{
+    return r->config_diff[0] || r->tensor_diff[0] || r->tokenizer_diff[0] || r->template_diff[0];
+}
+
 /* The most likely cause, and what else differs. Ids are recorded, so that no tokenizer and no
  * template changes logits: if these differ, settings come first. run: those of the run. */
 static void name_cause(tblock_verify_report *out, const char *run)
@@ -269,18 +274,22 @@ static void name_cause(tblock_verify_report *out, const char *run)
     bool logits = false;
     for (size_t i = 0; i < out->n_rows; i++)
         logits = logits || row_differs(&out->rows[i]);
+    /* the last keys of a config (config_keys.c), which no logit depends on either */
+    const bool        ids = strncmp(out->config_diff, "bos: ", 5) == 0
+                  || strncmp(out->config_diff, "eos: ", 5) == 0;
     const char *const all[][2] = {
-        { "config", out->config_diff },       { "tensor", out->tensor_diff },
-        { "settings", logits ? run : "" },
-        { "tokenizer", out->tokenizer_diff }, { "template", out->template_diff },
+        { "config", ids ? "" : out->config_diff }, { "tensor", out->tensor_diff },
+        { "settings", logits ? run : "" },         { "config", ids ? out->config_diff : "" },
+        { "tokenizer", out->tokenizer_diff },      { "template", out->template_diff },
     };
     size_t at = 0, n = sizeof out->cause, named = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all && at < n; i++) {
         const char *name = all[i][0], *text = all[i][1];
         if (text[0])
-            at += (size_t)(named++ == 0
-                               ? snprintf(out->cause, n, "%s: %s", name, text)
-                               : snprintf(out->cause + at, n - at, "; also: %s", name));
+            at += (size_t)snprintf(out->cause + at, n - at, "%s%s%s%s",
+                                   named == 0 ? "" : named == 1 ? "; also: " : ", ", name,
+                                   named == 0 ? ": " : "", named == 0 ? text : "");
+        named += text[0] != 0;
     }
 }
 
@@ -321,6 +330,8 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
         return false;
     if (strict || !out->ok)
         name_cause(out, run);
+    if (strict && !model_differs(out)) /* whatever its hash is, in another format */
+        memcpy(out->settings, run, sizeof run);
     for (size_t i = 0; strict && i < out->n_rows; i++)
         out->rows[i].ok = out->rows[i].ok && !out->cause[0];
     out->ok = out->ok && !(strict && out->cause[0]);

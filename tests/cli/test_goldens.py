@@ -281,6 +281,12 @@ def settings_are_a_cause_if_logits_differ():
     record = golden("of_settings", model)
     found = reported(model, record, "--exact", "--kv-type", "f16", status=1)
     need(found["cause"] == "settings: kv_type f32 (here f16)", found["cause"])
+    # no logit depends on ids of the config, nor on texts
+    other = folder("settings-eos", config={"eos_token_id": 7}, tokenizer=two_tokens)
+    found = reported(other, record, "--exact", "--kv-type", "f16", status=1)
+    need(found["cause"] == "settings: kv_type f32 (here f16); also: config, tokenizer", found["cause"])
+    found = reported(other, record, "--exact", status=1)
+    need(found["cause"] == "config: eos: the golden has [508], the model [7]; also: tokenizer", found["cause"])
 
 
 # ---- Equal models ----------------------------------------------------------------------------------------------------------
@@ -299,6 +305,7 @@ def a_model_in_another_format_or_type_is_the_same():
             for options in ([], ["--exact", "--threads", "3", "--isa", "scalar"]):
                 found = reported(other, record, *options)
                 need(found["ok"] and found["model_known"] and not found["cause"], "%d %d: %s" % (i, j, found))
+                need("sha256" not in found["other_settings"], found["other_settings"])
 
 
 def other_types_are_named():
