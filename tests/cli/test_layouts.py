@@ -226,9 +226,8 @@ def adapters_are_named():
         at.refused("lora", *words, command=["run", "lora", "-p", "x"])
         for kind, words in ({"general.type": "adapter", "adapter.type": "lora"}, "--lora"), ({"general.type": "mmproj"}, "picture encoder"), \
                 ({"general.type": "imatrix"}, "--imatrix"), ({"general.architecture": "clip"}, "picture encoder"):
-            model = make_gguf.Model()
-            model.keys.update({key: (STRING, value) for key, value in kind.items()})
-            model.write(at.home / "other.gguf")
+            keys = {"general.architecture": (STRING, "llama"), **{key: (STRING, value) for key, value in kind.items()}}
+            make_gguf.write(at.home / "other.gguf", keys, {"blk.0.attn_q.weight": ((4, 32), 0, bytes(512))})
             at.refused("other.gguf", words)
 
 
