@@ -253,6 +253,9 @@ static void describe_values(const Fingerprint *was, const Fingerprint *is, char 
 {
     if (is->sum[PRINT_MOST] == 0)
         snprintf(out, TEXT, "all zeros");
+    else if (fabs(is->sum[PRINT_NORM] - was->sum[PRINT_NORM]) < 1e-3 * was->sum[PRINT_NORM])
+        snprintf(out, TEXT, "some values differ, or all by little: the norm stays %.3g",
+                 is->sum[PRINT_NORM]);
     else
         snprintf(out, TEXT, "other values: the golden's norm is %.6g, the model's %.6g",
                  was->sum[PRINT_NORM], is->sum[PRINT_NORM]);

@@ -280,7 +280,7 @@ bool fingerprint_value(const StoredModel *c, int i, size_t row, size_t column, f
 {
     const TensorSpec s       = spec_of(c, i);
     float           *x       = malloc(print_columns(&s) * sizeof *x);
-    void            *scratch = aligned_alloc(64, round_up(retype_scratch_bytes(s.k), 64));
+    void            *scratch = aligned_alloc(64, round_up(retype_scratch_bytes(s.k ? s.k : 1), 64));
     const bool       good    = x && scratch;
     if (good && s.k)
         retype_read(&s, &c->tensor[i], (int)(row / (size_t)s.rows), (int)(row % (size_t)s.rows), 1,

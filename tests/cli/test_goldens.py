@@ -186,6 +186,8 @@ FAULTS = {
     "element_of_a_norm": (lambda t: one_value(t, "model.norm.weight", 0, 11, lambda x: 0.5), "tensor: final_norm: element 11: the golden has "),
     "another_token_unused_here": (lambda t: one_value(t, "model.embed_tokens.weight", 400, 7, lambda x: 0.5),
                                   "tensor: embed: row 400, column 7: the golden has "),
+    "two_values": (lambda t: [one_value(t, w(2, K), r, 3 + r, ulp) for r in (1, 20)],
+                   "tensor: wk of layer 2: some values differ, or all by little: the norm stays "),
     "other_values": (lambda t: t.update({w(2, K): [numbers(r, D) for r in range(KV * HEAD)]}), "tensor: wk of layer 2: other values: the golden's norm is "),
 }
 
