@@ -310,6 +310,19 @@ def a_model_in_another_format_or_type_is_the_same():
                 need("sha256" not in found["other_settings"], found["other_settings"])
 
 
+def every_family_is_the_same_as_its_conversion():
+    """Fused, transposed, stacked, sharded and FP8 tensors, in the folder and in the model file made from it."""
+    for config in sorted((ROOT / "tests/data/models").glob("*/config.json")):
+        name, model, copy_of = config.parent.name, config.parent, TEMP / (config.parent.name + ".bin")
+        tblock("convert", model, "-o", copy_of, "--quiet")
+        if subprocess.run([TBLOCK, "logits", model, "--ids", "1,2,3", "-o", TEMP / "family-a", "--quiet"], capture_output=True, check=False).returncode:
+            continue  # it predicts no next token
+        tblock("logits", copy_of, "--ids", "1,2,3", "--digest", "-o", TEMP / "family-b", "--quiet")
+        for made, record in ((copy_of, "family-a"), (model, "family-b")):
+            found = reported(made, TEMP / record, "--exact")
+            need(found["ok"] and found["model_known"], "%s: %s" % (name, found["cause"]))
+
+
 def other_types_are_named():
     model, q8 = folder("types"), TEMP / "types-q8.bin"
     tblock("quantize", model, "-o", q8, "--type", "q8", "--quiet")
@@ -464,7 +477,7 @@ if __name__ == "__main__":
         TEMP = pathlib.Path(temp)
         sys.exit(attempt_all(the_fault_of_a_tensor_is_named, one_ulp_is_found_with_its_place, the_key_of_the_config_is_named,
                              a_rule_of_the_tokenizer_or_the_template_is_named, the_logits_alone_are_asked_for, one_cause_is_one_message,
-                             settings_are_a_cause_if_logits_differ, a_model_in_another_format_or_type_is_the_same, other_types_are_named,
+                             settings_are_a_cause_if_logits_differ, a_model_in_another_format_or_type_is_the_same, every_family_is_the_same_as_its_conversion, other_types_are_named,
                              fingerprints_are_what_the_page_says,
                              a_bad_fingerprint_is_one_error_line, an_older_golden_is_read_as_before,
                              a_digest_holds_hashes_and_the_five_largest, a_digest_finds_what_differs, a_bad_digest_is_one_error_line, only=only))
