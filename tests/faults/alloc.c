@@ -81,6 +81,7 @@ static bool opens_legacy_pth(tblock_error *err)
 }
 
 static tblock_model *shared; /* opened before the counting begins */
+static tblock_model *changed; /* so is this one, whose weights are not those of the file digest */
 
 static bool runs(tblock_error *err)
 {
@@ -516,6 +517,31 @@ static bool merges_an_adapter(tblock_error *err)
                           NULL, err);
 }
 
+static bool record_digest(const tblock_model *m, const char *path, tblock_error *err)
+{
+    static const int32_t ids[] = { 1, 2, 3 };
+    tblock_context *c    = tblock_context_new(m, &one, err);
+    const bool      good = c
+        && tblock_logits_write(c, ids, 3, path,
+                               &(tblock_logits_options){ .hidden = true, .digest = true }, err);
+    tblock_context_free(c);
+    return good;
+}
+
+/* Whatever could not be allocated, no other cause is named. */
+static bool names_a_cause(tblock_error *err)
+{
+    tblock_verify_report r    = { 0 };
+    tblock_context      *c    = tblock_context_new(changed, &one, err);
+    const bool           good = c && record_digest(changed, in_folder("again"), err)
+        && tblock_verify(c, in_folder("digest"), NULL, &r, err);
+    if (good)
+        CHECK(!r.ok && strncmp(r.cause, "tensor: embed: ", 15) == 0, "%s", r.cause);
+    tblock_free(r.rows);
+    tblock_context_free(c);
+    return good;
+}
+
 static bool records_and_verifies(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3 };
@@ -697,8 +723,8 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
     X(generates_what_fits) X(proves) X(audits) X(saves_and_loads) X(keeps_a_state) \
     X(keeps_matrices) X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
     X(calls_required) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
-    X(converts) X(applies_an_adapter) X(merges_an_adapter) X(records_and_verifies) X(evaluates) \
-    X(attends)
+    X(converts) X(applies_an_adapter) X(merges_an_adapter) X(records_and_verifies) \
+    X(names_a_cause) X(evaluates) X(attends)
 #define TRAINING(X) \
     X(trains) X(trains_a_model) X(trains_an_adapter) X(resumes) X(checks_gradients) \
     X(writes_gradients) X(looks_into_a_block) X(looks_into_a_layer)
@@ -759,6 +785,20 @@ static bool prepare_training(tblock_error *err)
     return !can_train || train_small(trained, small, NULL, false, 0, err);
 }
 
+/* A digest of a model, and another model of its shape. */
+static bool prepare_digest(tblock_error *err)
+{
+    tblock_synth_options o = { .type = "f32", .threads = 1, .seed = 1 };
+    tblock_model        *m = NULL;
+    bool good = tblock_synth(config, in_folder("first.bin"), &o, err)
+        && (m = tblock_open(in_folder("first.bin"), NULL, err)) != NULL
+        && record_digest(m, in_folder("digest"), err);
+    tblock_close(m);
+    o.seed = 2;
+    return good && tblock_synth(config, in_folder("second.bin"), &o, err)
+        && (changed = tblock_open(in_folder("second.bin"), NULL, err)) != NULL;
+}
+
 static bool prepare(tblock_error *err)
 {
     static const char asked[] =
@@ -780,7 +820,7 @@ static bool prepare(tblock_error *err)
     return prepare_training(err) && write_llama2c(folder_c)
         && write_text(questions, asked, sizeof asked - 1)
         && tblock_convert(DATA "models/llama3-e2e", model, NULL, NULL, err)
-        && (shared = tblock_open(model, NULL, err)) != NULL;
+        && (shared = tblock_open(model, NULL, err)) != NULL && prepare_digest(err);
 }
 
 static void remove_folder(void)
@@ -807,6 +847,7 @@ int main(int argc, char **argv)
     CASES(RUN)
     TRAINING(RUN)
     tblock_close(shared);
+    tblock_close(changed);
     blas_close(&blas);
     remove_folder();
     return TEST_END();
