@@ -93,8 +93,10 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
         || !add_size(all_kv, m->weights + m->packed + m->activations + m->logits, &total))
         return fail(err, USAGE, "batch: %d sequences of %d positions need more memory than a "
                                 "process can address", m->n_seqs, m->n_ctx);
-    m->kv    = all_kv;
-    m->total = total;
+    const double available = memory_available("");
+    m->kv        = all_kv;
+    m->total     = total;
+    m->available = available > 0 ? (uint64_t)available : 0;
     return true;
 }
 

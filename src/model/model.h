@@ -238,6 +238,7 @@ typedef struct Maker {
     Error            *err;
     ThreadPool       *pool;   /* made for the first large matrix; the caller frees it */
     int               threads;
+    bool              floats_late; /* float rows too may be packed later: memory is scarce */
 } Maker;
 
 /* n_bytes, 64-byte aligned, that live as long as the model. NULL: SYSTEM. */
@@ -261,7 +262,8 @@ int weights_team(Maker *mk, size_t n_bytes);
 /* Lay out a row-major matrix in its own type: as panels, or as rows one after the other if the spec
  * does not want panels. Packs some types later: then *late is set, and out is where it will be. */
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
-bool weights_may_be_late(const TensorSpec *s, const CheckedTensor *c); /* may that be later? */
+bool weights_may_be_late(const Maker *mk, const TensorSpec *s,
+                         const CheckedTensor *c); /* may that be later? */
 bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
                         const LateMatrix **late);
 

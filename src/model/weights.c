@@ -131,16 +131,22 @@ static size_t made_bytes(const ModelBinder *b, size_t *now)
         Fate                 fate = s.k ? matrix_fate(b, &s, c, type) : IN_PLACE;
         size_t               made = fate != IN_PLACE ? weights_made_bytes(&s, type, &own) : 0;
         n    += made;
-        *now += fate == PACKED && weights_may_be_late(&s, c) ? 0 : made;
+        *now += fate == PACKED && weights_may_be_late(&b->maker, &s, c) ? 0 : made;
     }
     return n;
 }
 
-/* Before anything is made: memory that is not there is noticed only when it is written. */
-static bool memory_for(const ModelBinder *b, size_t now)
+/* Before anything is made: memory that is not there is noticed only when it is written. Floats that
+ * would take it are packed pass by pass. Sets *made. */
+static bool memory_for(ModelBinder *b, size_t *made)
 {
-    double need = (double)now * (b->m->ranks ? b->m->ranks->local : 1),
-           have = memory_available("");
+    size_t       now;
+    const double have = memory_available(""), each = b->m->ranks ? b->m->ranks->local : 1;
+    *made = made_bytes(b, &now);
+    b->maker.floats_late = have > 0 && now >= HUGE_PAGE && (double)now * each > 0.9 * have;
+    if (b->maker.floats_late)
+        *made = made_bytes(b, &now);
+    const double need = (double)now * each;
     if (have > 0 && now >= HUGE_PAGE && need > have)
         return fail(b->err, SYSTEM, "%s: out of memory: weights that are not used as they are in "
                                     "the file take %.0f MB, but %.0f MB are available", b->c->path,
@@ -269,8 +275,8 @@ static bool bind_all(ModelBinder *b)
 {
     Model *m = b->m;
     int    i = 0;
-    size_t all = stored_model_bytes(b->c), now, made = made_bytes(b, &now);
-    if (!memory_for(b, now) || !weights_region(&b->maker, made))
+    size_t all = stored_model_bytes(b->c), made;
+    if (!memory_for(b, &made) || !weights_region(&b->maker, made))
         return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++) {
         if (!bind(b, &s, i)

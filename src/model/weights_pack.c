@@ -1,7 +1,8 @@
 /* model/weights_pack.c: packs row-major matrices of a file into panels: float types when a model is
- * opened, GGUF types from the second pass on. Packing costs more than one pass, above all if the
- * system must first clear the memory, so a run of one pass would never gain from it. The first pass
- * packs a few panels at a time, which stay in a cache, and drops them. */
+ * opened, if there is memory for them; else, and GGUF types always, from the second pass on.
+ * Packing costs more than one pass, above all if the system must first clear the memory, so a run
+ * of one pass would never gain from it. The first pass packs a few panels at a time, which stay in
+ * a cache, and drops them. */
 #include "model/model.h"
 
 #include <stdatomic.h>
@@ -125,12 +126,12 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
 
 /* Until then, single rows of a table are read from the file, so they must be there unchanged; and
  * panels are multiplied there. */
-bool weights_may_be_late(const TensorSpec *s, const CheckedTensor *c)
+bool weights_may_be_late(const Maker *mk, const TensorSpec *s, const CheckedTensor *c)
 {
     bool aligned = c->panels;
     for (int i = 0; aligned && i < part_count(c->type); i++)
         aligned = (uintptr_t)c->part[i]->data % ALIGN == 0;
-    return c->panels ? aligned : weight_type_gguf(c->type) && c->rows
+    return c->panels ? aligned : (weight_type_gguf(c->type) || mk->floats_late) && c->rows
         && (!tensor_spec_gathered(s) || row_source_in_place(c->rows, 0, 0));
 }
 
@@ -165,7 +166,7 @@ static LateMatrix *add_late(Maker *mk, const TensorSpec *s, const CheckedTensor 
 bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
                         const LateMatrix **late)
 {
-    if (!weights_may_be_late(s, c))
+    if (!weights_may_be_late(mk, s, c))
         return weights_pack(mk, s, c, out);
     LateMatrix *one = add_late(mk, s, c, c->type, false);
     if (!one)

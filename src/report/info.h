@@ -22,6 +22,7 @@ typedef struct MemoryPlan {
     uint64_t total;
     uint64_t each_thread;      /* what one thread more adds                            */
     uint64_t attention;        /* working memory of attention in one thread, any length */
+    uint64_t available;        /* on this machine, in this control group; 0: not known */
 } MemoryPlan;
 
 /* How many ranks would share it (0, 1: none); bytes per second between two of them, seconds per

@@ -247,43 +247,54 @@ static bool has_tiny(const uint16_t *v, size_t n)
 }
 
 /* In the panels that this rank multiplies. */
-static bool matrix_has_tiny(const Model *m, TensorRole role, const Mat *w)
+static bool matrix_has_tiny(const Model *m, TensorRole role, const Mat *w, void *scratch)
 {
     Own    own  = model_panels(m, role, w->rows, w->stack);
     size_t each = panel_bytes(WT_BF16, w->k) / sizeof(uint16_t);
     for (int i = own.items.first; i < own.items.end; i++)
         for (int run = 0; run < OWN_RUNS; run++) {
-            Mat    item = mat_item(w, i);
-            int    n    = own.run[run].end - own.run[run].first;
-            Panels p    = mat_panels(&item, own.run[run].first, &n, NULL); /* all n: floats */
-            if (has_tiny(p.part[0], each * (size_t)n))
-                return true;
+            Mat item = mat_item(w, i);
+            for (int p = own.run[run].first, n; p < own.run[run].end; p += n) {
+                n = own.run[run].end - p;
+                Panels from = mat_panels(&item, p, &n, scratch);
+                if (has_tiny(from.part[0], each * (size_t)n))
+                    return true;
+            }
         }
     return false;
 }
 
-static bool tiny_found(const char *path, const char *name, Error *err)
+/* The name of the first matrix that has one, in name; NULL: none. */
+static const char *find_tiny(const Model *m, char name[64], void *scratch)
 {
-    return fail(err, INPUT,
-                "%s: tensor %s: math bf16: expected 0 or magnitudes of at least 2^-50, "
-                "found a smaller one: convert the model again, or quantize it to bf16",
-                path, name);
-}
-
-bool bf16_weights_check(const Model *m, const char *path, Error *err)
-{
-    char name[64];
     for (int l = 0; l < m->cfg.n_layers; l++)
         for (int i = 0; i < ROLE_COUNT; i++) {
             const Mat *w = mat_at(m, l, i);
             if (!w || w->rows == 0 || w->type != WT_BF16
-                || !matrix_has_tiny(m, (TensorRole)i, w))
+                || !matrix_has_tiny(m, (TensorRole)i, w, scratch))
                 continue;
-            snprintf(name, sizeof name, "layers.%d.%s", l, tensor_row((TensorRole)i)->name);
-            return tiny_found(path, name, err);
+            snprintf(name, 64, "layers.%d.%s", l, tensor_row((TensorRole)i)->name);
+            return name;
         }
-    return m->lm_head.type != WT_BF16 || !matrix_has_tiny(m, ROLE_LM_HEAD, &m->lm_head)
-        || tiny_found(path, "lm_head", err);
+    return m->lm_head.type == WT_BF16 && matrix_has_tiny(m, ROLE_LM_HEAD, &m->lm_head, scratch)
+        ? "lm_head"
+        : NULL;
+}
+
+bool bf16_weights_check(const Model *m, const char *path, Error *err)
+{
+    char         name[64];
+    const size_t room    = late_weights_room(m->late);
+    void        *scratch = room ? aligned_alloc(64, room) : NULL;
+    if (room && !scratch)
+        return no_memory(NULL, err);
+    const char *found = find_tiny(m, name, scratch);
+    free(scratch);
+    return !found
+        || fail(err, INPUT,
+                "%s: tensor %s: math bf16: expected 0 or magnitudes of at least 2^-50, "
+                "found a smaller one: convert the model again, or quantize it to bf16",
+                path, found);
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */

@@ -2,13 +2,19 @@
 """A model that does not fit into the memory (docs/reliability.md): weights of GGUF stay as they are in the file, with the same bits, and what
 must be made is refused before it is. A library that is loaded first says how much is available; one case has a real limit, of a control
 group, where this user may make one. $TBLOCK is the program."""
+import json
+import math
 import os
 import pathlib
+import random
 import re
+import struct
 import subprocess
 import sys
 
 from faults import BUILD, DATA, ROOT, TBLOCK, TEMP, Skip, case, fails, main, not_sanitized, run, small_model, text_model, works
+
+from embedders import write_safetensors  # faults names the folder
 
 LIBRARY = BUILD / "tests/faults/failing_memory.so"
 GGUF = DATA / "gguf/llama-kquants/model.gguf"
@@ -36,6 +42,46 @@ def weights_stay_in_the_file_with_the_same_bits():
             assert r.stderr.count(STAY) == (kilobytes == 100), f"{name}, {kilobytes} kB: {r.stderr}"
             outputs.append((TEMP / f"o{kilobytes}").read_bytes())
         assert outputs[0] == outputs[1], f"{name}: other bits"
+
+
+def float_folder(dtype):
+    """A folder whose 8 MB of rows are packed when it is opened. w_up has rows of 200 values, so that not every part of
+    the scratch memory is whole panels."""
+    folder = TEMP / f"floats-{dtype}"
+    folder.mkdir(exist_ok=True)
+    d, ff, vocab, layers = 256, 1000, 600, 3
+    shapes = {"model.embed_tokens.weight": [vocab, d], "model.norm.weight": [d]}
+    for i in range(layers):
+        at = f"model.layers.{i}."
+        shapes |= {f"{at}self_attn.{x}_proj.weight": [d, d] for x in "qkvo"}
+        shapes |= {f"{at}mlp.gate_proj.weight": [ff, d], f"{at}mlp.up_proj.weight": [ff, d], f"{at}mlp.down_proj.weight": [d, ff]}
+        shapes |= {f"{at}input_layernorm.weight": [d], f"{at}post_attention_layernorm.weight": [d]}
+    numbers, tensors = random.Random(7), {}
+    for name, shape in shapes.items():
+        words = (struct.pack("<f", numbers.gauss(0, 0.05)) for _ in range(math.prod(shape)))
+        tensors[name] = (dtype, shape, b"".join(w if dtype == "F32" else w[2:] for w in words))
+    write_safetensors(folder / "model.safetensors", tensors)
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": d, "intermediate_size": ff, "num_attention_heads": 4,
+        "num_hidden_layers": layers, "vocab_size": vocab, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "tie_word_embeddings": True,
+        "torch_dtype": "float32" if dtype == "F32" else "bfloat16"}))
+    return folder
+
+
+@case
+def floats_that_do_not_fit_stay_in_the_file_with_the_same_bits():
+    for dtype, math_ in (("F32", "f32"), ("BF16", "f32"), ("BF16", "bf16")):
+        model, outputs = float_folder(dtype), []
+        for kilobytes, stays in ((1 << 20, False), (1500, True)):
+            what = f"{dtype}, math {math_}, {kilobytes} kB"
+            r = works(with_memory(kilobytes, "logits", model, "--ids", ",".join(map(str, range(50))), "--math", math_, "-o", "o"), what)
+            assert r.stderr.count(STAY) == stays, f"{what}: {r.stderr}"
+            outputs.append((TEMP / "o").read_bytes())
+            r = works(with_memory(kilobytes, "info", model), what)
+            assert (b"less than the total" in r.stdout) == stays, f"{what}: {r.stdout}"
+            r = works(with_memory(kilobytes, "run", model, "--ids", "1,2,3", "-n", "4", "--temp", "0", "--math", math_), what)
+            outputs[-1] += r.stdout
+        assert outputs[0] == outputs[1], f"{dtype}, math {math_}: other bits"
 
 
 @case
