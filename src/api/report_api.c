@@ -93,10 +93,8 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
         || !add_size(all_kv, m->weights + m->packed + m->activations + m->logits, &total))
         return fail(err, USAGE, "batch: %d sequences of %d positions need more memory than a "
                                 "process can address", m->n_seqs, m->n_ctx);
-    const double available = memory_available("");
-    m->kv        = all_kv;
-    m->total     = total;
-    m->available = available > 0 ? (uint64_t)available : 0;
+    m->kv    = all_kv;
+    m->total = total;
     return true;
 }
 
@@ -227,8 +225,9 @@ static double huge_share(const Source *s)
         : -1;
 }
 
-static bool report_source(const Source *src, const tblock_report_options *opt, char **text,
-                          Error *err)
+/* available: memory; 0 or less: not known */
+static bool report_source(const Source *src, double available, const tblock_report_options *opt,
+                          char **text, Error *err)
 {
     Json         *tokenizer = NULL, *source = NULL;
     const Config *c = src->has_weights ? &src->stored.config : NULL;
@@ -255,6 +254,7 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
                       .source = source, .chat = chat_source_name(src),
                       .sha256 = source_meta(src, "sha256"), .tokenizer_hash = hash,
                       .huge_share = huge_share(src),
+                      .memory.available = available > 0 ? (uint64_t)available : 0,
                       .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
@@ -265,8 +265,8 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
 }
 
 FP_ENV_WORK
-static bool report(const char *path, const tblock_report_options *opt, char **text,
-                   tblock_error *err)
+static bool report(const char *path, double available, const tblock_report_options *opt,
+                   char **text, tblock_error *err)
 {
     static const tblock_report_options defaults = { 0 };
     FileMap map = { 0 };
@@ -283,7 +283,7 @@ static bool report(const char *path, const tblock_report_options *opt, char **te
         return fail(err, SYSTEM, "%s", why.msg);
     if (config)
         return report_config(path, opt, text, err);
-    bool ok = source_open(&s, path, err) && report_source(&s, opt, text, err);
+    bool ok = source_open(&s, path, err) && report_source(&s, available, opt, text, err);
     source_close(&s);
     return ok;
 }
@@ -294,5 +294,6 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     NEED(false, err, text);
     *text = NULL;
     NEED(false, err, path);
-    HOST_ENV_RETURN(bool, report(path, opt, text, err));
+    const double available = memory_available(""); /* before report() takes its stack: 64 kB do */
+    HOST_ENV_RETURN(bool, report(path, available, opt, text, err));
 }
