@@ -98,8 +98,7 @@ Expr set_scalars(Schema *s, SetId id)
 {
     Grammar *g = s->g;
     Expr     number = set_scalar(s, id, IS_NUMBER), text = set_scalar(s, id, IS_STRING);
-    if (number == s->all[IS_NUMBER]) /* if any number is allowed, so are exponents */
-        number = expr_seq(g, number, expr_pattern(g, "(?:[eE][+-]?[0-9]+)?"));
+    number = number_spelled(s, id, number);
     text = expr_seq(g, s->quote, expr_seq(g, text, s->quote));
     Expr list[] = { set_scalar(s, id, IS_NULL), set_scalar(s, id, IS_BOOL), number, text };
     return expr_alt_list(g, list, 4);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "constrain/schema_parts.h"
 
-enum { MOST_DIGITS = 800, MOST_RESIDUES = 10000, MOST_COPRIME = 16, MOST_PLACES = 40 };
+enum { USUAL_DIGITS = 20, MOST_DIGITS = 800, MOST_RESIDUES = 10000, MOST_COPRIME = 16, MOST_PLACES = 40 };
 
 /* The absolute value of a number: digits without zeros at either end, and the point's position. */
 typedef struct Decimal {
@@ -294,4 +294,82 @@ Expr number_multiple(Schema *s, const JsonNode *j)
     if (rest > 1)
         e = expr_and(s->g, e, coprime_multiple(s, (uint32_t)rest));
     return expr_and(s->g, e, s->all[IS_NUMBER]);
+}
+
+/* ---- Spelling -------------------------------------------------------------------------------- */
+
+/* In the keywords every spelling of a number counts, so that complements are exact. A model that
+ * samples 7.0000 would find no end, so a text has a bounded number of digits: as many as any
+ * number of the schema, and one more, so that something lies between two of them. */
+void number_begin(Schema *s)
+{
+    int whole = USUAL_DIGITS, places = USUAL_DIGITS;
+    for (size_t i = 0; i < s->doc.n_nodes; i++) {
+        const JsonNode *j = &s->doc.node[i];
+        if (j->kind != NODE_INT && j->kind != NODE_DOUBLE)
+            continue;
+        const char  *p = json_spelling(&s->doc, j) + (*json_spelling(&s->doc, j) == '-');
+        const size_t n = strspn(p, "0123456789"),
+                     m = p[n] == '.' ? strspn(p + n + 1, "0123456789") : 0;
+        const char  *e = p + n + (p[n] == '.') + m;
+        const long   shift = *e == 'e' || *e == 'E' ? strtol(e + 1, NULL, 10) : 0;
+        const long   far = shift < -MOST_DIGITS || shift > MOST_DIGITS ? 0 : shift; /* is refused */
+        const long   before = (long)(n < MOST_DIGITS ? n : MOST_DIGITS) + far + 1,
+                     after = (long)(m < MOST_DIGITS ? m : MOST_DIGITS) - far + 1;
+        whole = before > whole ? (int)before : whole;
+        places = after > places ? (int)after : places;
+    }
+    TextOut once = { 0 }, any = { 0 };
+    text_out(&once, "0|-?[1-9][0-9]{0,%d}|-?(?:0|[1-9][0-9]{0,%d})\\.[0-9]{0,%d}[1-9]", whole - 1,
+             whole - 1, places - 1);
+    text_out(&any, "-?(?:0|[1-9][0-9]{0,%d})(?:\\.[0-9]{1,%d})?", whole - 1, places);
+    s->number_once = pattern_of(s, &once);
+    s->number_short = pattern_of(s, &any);
+}
+
+static bool spelled_once(Schema *s, const JsonNode *schema);
+
+static bool look_how_spelled(Schema *s, const JsonNode *schema)
+{
+    const JsonNode *type = keyword(schema, "type"), *any = keyword(schema, "anyOf"),
+                   *some = any ? any : keyword(schema, "oneOf"),
+                   *target = keyword(schema, "$ref") ? schema_target(s, schema) : NULL;
+    bool once = target && spelled_once(s, target), integer = type != NULL, all = some != NULL;
+    if (keyword(schema, "$ref") && ref_alone(s))
+        return once;
+    EACH_OR_ONE (i, type)
+        integer &= !node_is(i, "number");
+    JSON_NODES (i, keyword(schema, "allOf"))
+        once |= spelled_once(s, i);
+    JSON_NODES (i, some)
+        all = all && spelled_once(s, i);
+    return once || integer || all || keyword(schema, "enum") || keyword(schema, "const");
+}
+
+/* Is every number of this schema listed, or an integer? False may also mean that it does not
+ * show: the schema contains itself, or is nested deeply. */
+static bool spelled_once(Schema *s, const JsonNode *schema)
+{
+    NodeFacts *f = &s->fact[node_index(s, schema)];
+    if (schema->kind != NODE_OBJECT)
+        return schema->kind == NODE_FALSE;
+    if (f->spelled == NOT_LOOKED && schema_enter(s, schema)) {
+        f->spelled = IN_WAYS; /* if it is asked on the way */
+        f->spelled = look_how_spelled(s, schema) ? ONCE : IN_WAYS;
+        schema_leave(s);
+    }
+    return f->spelled == ONCE;
+}
+
+Expr number_spelled(Schema *s, SetId id, Expr e)
+{
+    Grammar        *g = s->g;
+    const SetFacts *f = &s->set[id];
+    bool            once = false;
+    if (e == s->all[IS_NUMBER]) /* if any number is allowed, so are exponents */
+        return expr_seq(g, s->number_short, expr_pattern(g, "(?:[eE][+-]?[0-9]{1,3})?"));
+    for (uint32_t i = 0; e != EXPR_NOTHING && i < f->n && !once; i++)
+        once = !(f->literal[i] & 1)
+            && (f->literal[i] & 2 || spelled_once(s, literal_node(s, f->literal[i])));
+    return e == EXPR_NOTHING ? e : expr_and(g, e, once ? s->number_once : s->number_short);
 }

@@ -77,6 +77,7 @@ typedef struct NodeFacts {
     uint32_t target;                  /* of $ref */
     uint32_t parent;                  /* the array or object that contains it */
     bool     checked, resolved, has_id;
+    enum { NOT_LOOKED, IN_WAYS, ONCE } spelled; /* its numbers: schema_number.c */
     bool     known[SCALAR_TYPES];
     uint8_t  busy[VALUE_TYPES];       /* 1 + s->asking when its compilation began; 0: not now */
     Expr     scalar[SCALAR_TYPES];
@@ -113,6 +114,7 @@ typedef struct Schema {
     const JsonNode *at;  /* what is being compiled to rules, for messages */
     int         nested, asking; /* depth: of the compiler, of set_is_empty */
     Expr        all[SCALAR_TYPES], any_char, integer, comma, colon, quote;
+    Expr        number_once, number_short; /* schema_number.c: how a text spells a number */
     Expr        format[FORMATS]; /* those that have been used */
 } Schema;
 
@@ -197,6 +199,10 @@ Expr string_pattern(Schema *s, const JsonNode *at, const char *pattern, size_t n
 Expr number_from(Schema *s, const JsonNode *j, bool above);
 Expr number_equal(Schema *s, const JsonNode *j);
 Expr number_multiple(Schema *s, const JsonNode *j);
+void number_begin(Schema *s); /* for number_spelled; the document has been read */
+/* Of the numbers e of a set, the spellings that a text may have: a bounded number of digits, and
+ * one spelling for each if the set's schemas ask for integers or listed values. */
+Expr number_spelled(Schema *s, SetId id, Expr e);
 
 /* ---- schema_format.c ------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@ bool scalar_begin(Schema *s)
     /* 1.0 is an integer, except in draft 4 */
     s->integer = expr_pattern(g, s->draft == DRAFT_4 ? "-?(?:0|[1-9][0-9]*)"
                                               : "-?(?:0|[1-9][0-9]*)(?:\\.0+)?");
+    number_begin(s);
     s->quote = expr_text(g, "\"", 1);
     Expr space = expr_repeat(g, expr_text(g, " ", 1), 0, 1);
     s->comma = expr_seq(g, expr_text(g, ",", 1), space);

@@ -53,7 +53,8 @@ static void types_are_kept_apart(void)
     static const Case cases[] = {
         { "true", { "null", "-0.5e+3", "\"\"", "[1,{\"a\": [], \"b\":true}]", "{}" },
           { "", "nul", "01", "1.", "[1,]", "{\"a\"}", " 1", "[1 ,2]", "[1,  2]" } },
-        { "{\"type\":\"integer\"}", { "0", "-12", "7.0", "-0" }, { "7.5", "\"7\"", "1e2", "+1" } },
+        { "{\"type\":\"integer\"}", { "0", "-12", "7" },
+          { "7.0", "-0", "7.5", "\"7\"", "1e2", "+1" } },
         { "{\"type\":\"integer\",\"$schema\":\"http://json-schema.org/draft-04/schema#\"}", { "7" },
           { "7.0" } },
         { "{\"type\":[\"string\",\"null\"]}", { "null", "\"\\n\\u001f\\\"\"" },
@@ -68,8 +69,8 @@ static void values_are_compared_by_value(void)
 {
     static const Case cases[] = {
         { "{\"enum\":[1,\"a\",null,[1,{\"b\":2}]]}",
-          { "1", "1.0", "\"a\"", "null", "[1, {\"b\": 2.00}]" },
-          { "2", "\"b\"", "[1]", "[1,{\"b\":2,\"c\":3}]", "[1,{}]" } },
+          { "1", "\"a\"", "null", "[1, {\"b\": 2}]" },
+          { "1.0", "[1, {\"b\": 2.00}]", "2", "\"b\"", "[1]", "[1,{\"b\":2,\"c\":3}]", "[1,{}]" } },
         { "{\"const\":{\"a\":[],\"b\":false}}", { "{\"a\":[],\"b\":false}" },
           { "{\"a\":[]}", "{\"a\":[0],\"b\":false}", "{\"a\":[],\"b\":0}" } },
         { "{\"not\":{\"const\":{\"a\":1}}}", { "{}", "{\"a\":2}", "{\"a\":1,\"b\":1}", "1", "[]" },
@@ -84,6 +85,50 @@ static void values_are_compared_by_value(void)
     check(cases);
 }
 
+#define TEN "1234567890"
+#define ZEROS "0000000000"
+
+/* So a model cannot go on with zeros for ever. */
+static void numbers_end(void)
+{
+    static const Case cases[] = {
+        { "{\"type\":\"integer\"}", { TEN TEN, "-" TEN TEN }, { TEN TEN "1", "1.0" } },
+        { "{\"type\":\"number\"}",
+          { TEN TEN "." TEN TEN, "1.50", "0.0", "-0" },
+          { TEN TEN "1", "1." TEN TEN "1", "1e1000" } },
+        { "{}",
+          { "1e999", "-0.50E-12", "[" TEN TEN "]" },
+          { "1e1000", TEN TEN "1", "{\"a\": 1." TEN TEN "1}" } },
+        { "{\"type\":\"number\",\"exclusiveMinimum\":" TEN TEN TEN "}",
+          { "2" ZEROS TEN ZEROS },
+          { TEN TEN TEN, "1", "1" ZEROS ZEROS ZEROS "01" } },
+        { "{\"minimum\":1e30,\"type\":\"integer\"}", { "1" ZEROS ZEROS ZEROS }, { "1e30", "1" } },
+        { "{\"exclusiveMinimum\":0.15,\"exclusiveMaximum\":0.16,\"type\":\"number\"}",
+          { "0.155" },
+          { "0.15", "0.16" } },
+        { "{\"enum\":[7,1.50]}", { "7", "1.5" }, { "7.0", "1.50", "07", "7e0" } },
+        { "{\"anyOf\":[{\"const\":1.5},{\"type\":[\"integer\",\"string\"]}]}",
+          { "1.5", "2", "\"\"" },
+          { "1.50", "2.0" } },
+        { "{\"allOf\":[{\"$ref\":\"#/$defs/"
+          "a\"},{\"minimum\":3}],\"$defs\":{\"a\":{\"type\":\"integer\"}}}",
+          { "3", "10" },
+          { "3.0", "2" } },
+        { "{\"type\":\"integer\",\"not\":{\"const\":7.0}}", { "6", "70" }, { "7", "7.0", "6.0" } },
+        { "{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"number\",\"minimum\":0}]}",
+          { "-3", "1.50", "1.0" },
+          { "-1.5" } },
+        { "{\"$ref\":\"#/$defs/"
+          "a\",\"$defs\":{\"a\":{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"array\",\"items\":{"
+          "\"$ref\":"
+          "\"#/$defs/a\"}}]}}}",
+          { "1", "[1,[2]]" },
+          { "1.0", "[1.0]" } },
+        { 0 },
+    };
+    check(cases);
+}
+
 /* Numbers of at most two places, in hundredths, against bounds in hundredths. */
 static void check_numbers(const char *schema, bool (*valid)(int hundredths, int x), int x)
 {
@@ -91,7 +136,7 @@ static void check_numbers(const char *schema, bool (*valid)(int hundredths, int 
     CHECK(c, "%s: %s", schema, err.msg);
     for (int h = -1230; c && h <= 1230 && test_case_state == 0; h++) {
         char text[32], *sign = h < 0 ? "-" : "";
-        int  size = abs(h);
+        int size = abs(h);
         snprintf(text, sizeof text, "%s%d.%02d", sign, size / 100, size % 100);
         CHECK(fits(c, text) == valid(h, x), "%s: %s", schema, text);
         strcat(text, "00");
@@ -148,7 +193,7 @@ static void multiples_are_exact(void)
         check_numbers(schema, multiple, steps[i].x);
     }
     static const Case large[] = {
-        { "{\"multipleOf\":1000,\"type\":\"integer\"}", { "0", "1000", "-123000", "5000.0" },
+        { "{\"multipleOf\":1000,\"type\":\"integer\"}", { "0", "1000", "-123000", "5000" },
           { "100", "1500", "1000.5", "10" } },
         { "{\"minimum\":9007199254740993,\"type\":\"number\"}", { "9007199254740993" },
           { "9007199254740992", "9007199254740992.999" } },
@@ -274,8 +319,8 @@ static void arrays_keep_places_and_counts(void)
           { "[0,0.5,1,-0.50]", "[1.0]" }, { "[0.5,0.50]", "[0,-0]", "[1,1.0]", "[2]" } },
         { "{\"uniqueItems\":true,\"type\":\"array\",\"items\":[{\"pattern\":\"^[ab]$\",\"type\":"
           "\"string\"},{\"enum\":[\"a\",\"c\",[1]]}],\"additionalItems\":{\"const\":[1.0]}}",
-          { "[\"b\",\"a\",[1]]", "[\"a\",[1.0]]" },
-          { "[\"a\",\"a\"]", "[\"b\",[1],[1.0]]", "[\"b\",\"b\"]" } },
+          { "[\"b\",\"a\",[1]]", "[\"a\",[1]]" },
+          { "[\"a\",[1.0]]", "[\"a\",\"a\"]", "[\"b\",[1],[1.0]]", "[\"b\",\"b\"]" } },
         { "{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":1,\"items\":{\"enum\":[1,2,1.0,"
           "\"a\"]}}",
           { "[1]", "[2,1,\"a\"]" },
@@ -390,6 +435,7 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     TEST(types_are_kept_apart);
     TEST(values_are_compared_by_value);
+    TEST(numbers_end);
     TEST(bounds_are_exact);
     TEST(multiples_are_exact);
     TEST(strings_are_counted_in_characters);
