@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include "constrain/schema_parts.h"
 
-enum { USUAL_DIGITS = 20, MOST_DIGITS = 800, MOST_RESIDUES = 10000, MOST_COPRIME = 16, MOST_PLACES = 40 };
+enum { USUAL_DIGITS = 20 }; /* a text may write so many on each side of the point */
+enum { MOST_DIGITS = 800, MOST_RESIDUES = 10000, MOST_COPRIME = 16, MOST_PLACES = 40 };
 
 /* The absolute value of a number: digits without zeros at either end, and the point's position. */
 typedef struct Decimal {

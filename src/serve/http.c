@@ -235,15 +235,15 @@ static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most)
     ssize_t   result;
     (void)at;
     pthread_mutex_lock(&x->server->lock);
-    size_t n = j->out.n - j->n_sent;
+    size_t n = j->ready.n - j->n_sent;
     n        = n < most ? n : most;
     if (n) {
-        memcpy(out, j->out.text + j->n_sent, n);
+        memcpy(out, j->ready.text + j->n_sent, n);
         j->n_sent += n;
-        if (j->n_sent == j->out.n)
-            j->n_sent = j->out.n = 0;
+        if (j->n_sent == j->ready.n)
+            j->n_sent = j->ready.n = 0;
         result = (ssize_t)n;
-    } else if (j->out.failed || (j->ended && j->status != MHD_HTTP_OK)) {
+    } else if (j->ready.failed || (j->ended && j->status != MHD_HTTP_OK)) {
         result = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (j->ended) {
         result = MHD_CONTENT_READER_END_OF_STREAM;
@@ -276,8 +276,8 @@ static enum MHD_Result send_job(Exchange *x)
     const bool ended = j->ended;
     if (ended) {
         x->status     = j->status;
-        x->answer     = j->out;
-        j->out        = (TextOut){ 0 };
+        x->answer     = j->ready;
+        j->ready      = (TextOut){ 0 };
     } else {
         j->asleep = true;
         MHD_suspend_connection(x->connection);

@@ -97,6 +97,7 @@ void job_free(Job *j)
     free(j->choice);
     free(j->prompt);
     text_out_free(&j->out);
+    text_out_free(&j->ready);
     free(j);
 }
 
@@ -159,7 +160,16 @@ void job_leave(Job *j)
 
 void job_wake(Job *j)
 {
-    if (!j->asleep || !j->exchange)
+    if (j->ready.n) {
+        text_out_bytes(&j->ready, j->out.text, j->out.n);
+        j->out.n = 0;
+    } else {
+        const TextOut read = j->ready;
+        j->ready           = j->out;
+        j->out             = read;
+    }
+    j->ready.failed |= j->out.failed;
+    if (!j->asleep || !j->exchange || !(j->ended || (j->stream && j->ready.n)))
         return;
     j->asleep = false;
     MHD_resume_connection(j->exchange->connection);

@@ -1,5 +1,6 @@
-/* serve/prepare.c: parses requests that have a body, in worker threads: to parse, render a
- * template, tokenize or make a constraint may take a second, and libmicrohttpd's thread serves all
+/* serve/prepare.c: parses requests that have a body, and writes whole responses, in worker threads:
+ * to parse, render a template, tokenize or make a constraint may take a second, and to write the
+ * log-probabilities of a thousand tokens too. libmicrohttpd's thread and the scheduler serve all
  * streams meanwhile. The connection is suspended until its request is parsed: then it has a
  * response, or a job. */
 #include "serve/server.h"
@@ -43,25 +44,55 @@ static void read_request(Exchange *x, bool at_once)
         exchange_answer(x);
 }
 
+void job_write(Job *j)
+{
+    Server *s    = j->server;
+    j->next      = s->unwritten;
+    s->unwritten = j;
+    s->n_unread++;
+    pthread_cond_signal(&s->come);
+}
+
+/* With the lock held, which it releases meanwhile. */
+static void write_response(Server *s)
+{
+    Job *j       = s->unwritten;
+    s->unwritten = j->next;
+    pthread_mutex_unlock(&s->lock);
+    j->form->whole(j);
+    pthread_mutex_lock(&s->lock);
+    j->status = MHD_HTTP_OK;
+    j->ended  = true;
+    job_wake(j);
+    if (!j->exchange)
+        job_free(j);
+}
+
+/* The same for the next request. */
+static void parse_request(Server *s)
+{
+    Exchange  *x       = s->unread;
+    const bool at_once = s->at_once;
+    s->unread          = x->next;
+    s->last_unread     = s->unread ? s->last_unread : NULL;
+    pthread_mutex_unlock(&s->lock);
+    read_request(x, at_once);
+    pthread_mutex_lock(&s->lock);
+    x->read = true;
+    MHD_resume_connection(x->connection);
+}
+
 static void *read_requests(void *user)
 {
     Server *s = user;
     pthread_mutex_lock(&s->lock);
-    while (s->unread || !s->read_all) {
-        Exchange  *x       = s->unread;
-        const bool at_once = s->at_once;
-        if (!x) {
+    while (s->unread || s->unwritten || !s->read_all) {
+        if (!s->unread && !s->unwritten) {
             pthread_cond_wait(&s->come, &s->lock);
             continue;
         }
-        s->unread      = x->next;
-        s->last_unread = s->unread ? s->last_unread : NULL;
-        pthread_mutex_unlock(&s->lock);
-        read_request(x, at_once);
-        pthread_mutex_lock(&s->lock);
-        x->read = true;
+        (s->unwritten ? write_response : parse_request)(s);
         s->n_unread--;
-        MHD_resume_connection(x->connection);
         pthread_cond_signal(&s->work); /* it may be the last one before the server stops */
     }
     pthread_mutex_unlock(&s->lock);

@@ -125,8 +125,11 @@ static void end_choice(Scheduler *k, Choice *c, int end)
         n->waiting--;
     }
     c->job->n_open--;
-    if (wants_deltas(c->job) && end != TBLOCK_END_STOPPED && end != TBLOCK_END_FAILED)
+    if (wants_deltas(c->job) && end != TBLOCK_END_STOPPED && end != TBLOCK_END_FAILED) {
+        pthread_mutex_unlock(&k->s->lock); /* other threads change no job, and see no `out` */
         c->job->form->ended(c);
+        pthread_mutex_lock(&k->s->lock);
+    }
 }
 
 static void end_job(Scheduler *k, Job *j, int status)
@@ -140,7 +143,6 @@ static void end_job(Scheduler *k, Job *j, int status)
     if (status == MHD_HTTP_OK) {
         histogram_add(&s->counts.whole, clock_seconds() - j->arrived);
         s->counts.requests++;
-        j->form->whole(j);
     } else if (status) {
         s->counts.failed++;
         j->form->failed(j, status);
@@ -154,6 +156,10 @@ static void end_job(Scheduler *k, Job *j, int status)
     *at     = j->next;
     s->last = s->last == j ? before : s->last;
     s->n_jobs--;
+    if (status == MHD_HTTP_OK) {
+        job_write(j);
+        return;
+    }
     j->ended = true;
     job_wake(j);
     if (!j->exchange)
@@ -478,7 +484,7 @@ static void form_batch(Scheduler *k)
         for (Job *j = k->s->first; j; j = j->next)
             for (size_t i = 0; i < j->n_choices; i++) {
                 Choice *c = &j->choice[i];
-                if (!c->generation || (j->stream && j->out.n - j->n_sent > MAX_UNSENT))
+                if (!c->generation || (j->stream && j->ready.n - j->n_sent > MAX_UNSENT))
                     continue;
                 tblock_generation_info now = info_of(c);
                 if (phase_of(c, &now) != phase)
@@ -492,8 +498,8 @@ static void form_batch(Scheduler *k)
 
 /* ---- Results of a step ----------------------------------------------------------------------- */
 
-/* Emit what is new. */
-static void emit_delta(Choice *c, const tblock_generation_info *i)
+/* Emit what is new. Without the lock: no other thread changes the job or sees its `out`. */
+static bool emit_delta(Choice *c, const tblock_generation_info *i, tblock_error *err)
 {
     const size_t sent = c->told_text;
     if (wants_deltas(c->job) && (i->n_bytes > sent || c->n_tokens > c->told_tokens)) {
@@ -501,6 +507,7 @@ static void emit_delta(Choice *c, const tblock_generation_info *i)
         c->told_text   = i->n_bytes;
         c->told_tokens = c->n_tokens;
     }
+    return i->end == TBLOCK_GOES_ON || !c->job->computed || c->job->computed(c, err);
 }
 
 static void take_results(Scheduler *k, Choice *c, double now)
@@ -530,8 +537,10 @@ static void take_results(Scheduler *k, Choice *c, double now)
         c->end = TBLOCK_END_FAILED;
         return;
     }
-    emit_delta(c, &i);
-    if (i.end != TBLOCK_GOES_ON && j->computed && !j->computed(c, &err)) {
+    pthread_mutex_unlock(&k->s->lock);
+    const bool good = emit_delta(c, &i, &err);
+    pthread_mutex_lock(&k->s->lock);
+    if (!good) {
         snprintf(j->why, sizeof j->why, "%s", err.msg);
         c->end = TBLOCK_END_FAILED;
     } else if (i.end != TBLOCK_GOES_ON) {
@@ -558,7 +567,7 @@ static void after_step(Scheduler *k)
             end_job(k, j, MHD_HTTP_INTERNAL_SERVER_ERROR);
         else if (!j->n_open)
             end_job(k, j, MHD_HTTP_OK);
-        else if (j->stream && j->out.n > j->n_sent)
+        else if (j->stream && j->out.n)
             job_wake(j);
     }
 }

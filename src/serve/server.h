@@ -81,7 +81,8 @@ struct Server {
     pthread_mutex_t     lock;
     pthread_cond_t      come;      /* a request to parse, or time to stop */
     Exchange           *unread, *last_unread;
-    size_t              n_unread;  /* these, and those being parsed */
+    Job                *unwritten; /* its response is to be written */
+    size_t              n_unread;  /* these, and those being parsed or written */
     bool                read_all;  /* no more will come */
     pthread_cond_t      work;      /* a new job, or time to stop */
     Job                *first, *last;
@@ -261,7 +262,8 @@ typedef struct Choice {
     bool               failed_memory;
 } Choice;
 
-/* How one endpoint writes responses. Called with the lock held; output goes to job->out. */
+/* How one endpoint writes responses, without the lock, but for `failed`: a response may be long.
+ * Output goes to job->out. */
 typedef struct JobForm {
     void (*piece)(Choice *c, const char *text, size_t n, size_t first_token); /* of a stream */
     void (*ended)(Choice *c);                                                 /* of a stream */
@@ -275,8 +277,8 @@ struct Job {
     Server         *server;
     Exchange       *exchange;      /* NULL: the client has left */
     const JobForm  *form;
-    /* Called when a choice is computed, before its generation closes; may be NULL. With the lock
-     * held; a failure ends the job. */
+    /* Called when a choice is computed, before its generation closes; may be NULL. A failure ends
+     * the job. */
     bool          (*computed)(Choice *c, tblock_error *err);
     void           *request;       /* the form's own data */
     void          (*free_request)(void *request);
@@ -302,8 +304,9 @@ struct Job {
     size_t          n_choices, n_open, n_running;
     bool            passed;        /* its next choice is deferred in this round of the scheduler */
     int             status;        /* of the response; 0: not known yet */
-    TextOut         out;
-    size_t          n_sent;
+    TextOut         out;           /* of the thread that writes; its connection reads `ready` */
+    TextOut         ready;
+    size_t          n_sent;        /* of that */
     char            why[512];      /* of a failure */
 };
 
@@ -322,8 +325,12 @@ bool is_late(const Server *s, double arrived);
 #define LATE_WORDS "the request took more than %g seconds"
 /* Detach the exchange: the client has its response, or is gone. */
 void job_leave(Job *j);
-/* There is new output, or the response is complete: wake its connection. With the lock held. */
+/* There may be new output, or the response is complete: move it to where its connection reads, and
+ * wake that. With the lock held. */
 void job_wake(Job *j);
+/* All its choices have ended, and it is in no list: a thread of prepare.c writes its response, and
+ * ends it. With the lock held. */
+void job_write(Job *j);
 /* "stop", "length" or NULL while it runs. */
 const char *finish_reason(const Choice *c);
 /* How OpenAI's forms report a failed job. */

@@ -270,15 +270,18 @@ static bool ask(Server *s, int path, unsigned what, bool stream, Heard *h)
     exchange_answer(&x);
     claim(x.job != NULL);
     s->draining = true;
+    claim(prepare_start(s, NULL)); /* they write the responses */
     scheduler_run(s);
+    prepare_stop(s);
+    s->read_all = false;
     s->draining = false;
     Job *j      = x.job;
-    claim(j->ended && !s->first && s->n_jobs == 0 && s->counts.running == 0 && !j->out.failed);
+    claim(j->ended && !s->first && s->n_jobs == 0 && s->counts.running == 0 && !j->ready.failed);
     const bool failed = j->why[0];
     if (stream)
-        read_events(&j->out, h);
+        read_events(&j->ready, h);
     else
-        parse(j->out.text, j->out.n, h);
+        parse(j->ready.text, j->ready.n, h);
     job_leave(j);
     text_out_free(&x.body);
     return failed;
