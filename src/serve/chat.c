@@ -275,18 +275,48 @@ static bool read_messages(Exchange *x, const JsonDoc *d, const JsonNode *list, T
     return true;
 }
 
+typedef struct ReplyFormat { const JsonNode *type, *json_schema, *schema; } ReplyFormat;
+#define AT(field) offsetof(ReplyFormat, field)
+static const Field format_fields[] = {
+    FIELD("type", NODE, type, NULL),
+    FIELD("json_schema", NODE, json_schema, NULL),
+    FIELD("schema", NODE, schema, NULL), /* beside json_object: llama-server's */
+    { 0 },
+};
+static const Field schema_fields[] = {
+    FIELD("schema", NODE, schema, NULL),
+    IGNORED("name"), IGNORED("description"), IGNORED("strict"),
+    { 0 },
+};
+#undef AT
+
 /* The schema that the reply must fit. */
 static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, Talk *t)
 {
+    static const Field *const of_format[] = { format_fields, NULL },
+                       *const of_schema[] = { schema_fields, NULL };
     char            found[NODE_TEXT];
-    const JsonNode *type   = format ? node_get(format, "type") : NULL,
-                   *schema = format ? node_get(node_get(format, "json_schema"), "schema") : NULL;
+    ReplyFormat     f = { 0 }, inner = { 0 };
+    const JsonNode *type, *schema;
     t->schema_param = "response_format";
-    if (format && node_is(type, "json_object"))
+    if (format && format->kind == NODE_OBJECT
+        && (!fields_read_at(x, "response_format", format, of_format, &f)
+            || (f.json_schema && f.json_schema->kind == NODE_OBJECT
+                && !fields_read_at(x, "response_format.json_schema", f.json_schema, of_schema,
+                                   &inner))))
+        return false;
+    type   = f.type;
+    schema = inner.schema;
+    if (f.schema && !(type && node_is(type, "json_object")))
+        return refuse_value(x, "response_format.schema", "none but beside type json_object",
+                            f.schema);
+    if (type && node_is(type, "json_object") && f.schema)
+        json_out_node(&t->schema, d, f.schema);
+    else if (type && node_is(type, "json_object"))
         json_out(&t->schema, "{type: object}");
-    else if (format && node_is(type, "json_schema") && schema)
+    else if (type && node_is(type, "json_schema") && schema)
         json_out_node(&t->schema, d, schema);
-    else if (format && !node_is(type, "text"))
+    else if (format && !(type && node_is(type, "text")))
         return refuse(x, MHD_HTTP_BAD_REQUEST, "response_format",
                       "response_format: expected type text, json_object, or json_schema with its "
                       "json_schema.schema, found %s",

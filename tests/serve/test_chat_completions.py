@@ -196,5 +196,22 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "chat", None, messages=HELLO)
 
 
-sys.exit(attempt_all(prompts_are_those_of_the_template, answers_come_back_as_they_were_meant, texts_fit_their_format,
+def a_format_ignores_nothing():
+    schema = {"type": "object", "properties": {"n": {"enum": [7]}}, "required": ["n"], "additionalProperties": False}
+    forms = ({"type": "json_object", "schema": schema},
+             {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "description": "d", "schema": schema}})
+    asked = dict(messages=HELLO, max_tokens=40, temperature=2, seed=5)
+    wrong = {"type": "json_object", "scheme": schema}
+    with talking() as s:
+        for form in forms:
+            assert json.loads(s.post("/v1/chat/completions", **asked, response_format=form)["choices"][0]["message"]["content"]) == {"n": 7}, form
+        s.refused("/v1/chat/completions", 400, "unknown parameter", "response_format.scheme", **asked, response_format=wrong)
+        s.refused("/v1/chat/completions", 400, "unknown parameter", "response_format.json_schema.x", **asked,
+                  response_format={"type": "json_schema", "json_schema": {"x": 1, "schema": schema}})
+        s.refused("/v1/chat/completions", 400, "json_object", "response_format.schema", **asked, response_format={"type": "text", "schema": schema})
+    with talking("--lenient") as s:
+        s.post("/v1/chat/completions", **asked, response_format=wrong)
+
+
+sys.exit(attempt_all(a_format_ignores_nothing, prompts_are_those_of_the_template, answers_come_back_as_they_were_meant, texts_fit_their_format,
                      calls_come_where_they_are_required, log_probabilities, what_is_wrong_is_named))
