@@ -87,8 +87,8 @@ static void what_cannot_be_probed_is_content(void)
         "{{ raise_exception('no') }}",
         "nothing of the messages",
         "{% for m in messages %}{{ m.content }}{% endfor %}",
-        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}"
-        "{{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %}{% endfor %}",
+        ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}"
+         "{{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %}{% endfor %}"),
     };
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
         AnswerForm *f = form_of(templates[i], NULL);
