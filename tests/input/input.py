@@ -399,7 +399,7 @@ def wrong_usage(t):
             (["logits", *good, "-z"], ("-z",)), (["logits", *good, "--ids"], ("--ids",)), (["run", *good, *good, "--prompt", "x"], ()),
             (["run", *good, "--prompt", "x", "--temp", "nan"], ("temp", "nan")), (["run", *good, "--prompt", "x", "--temp", "-1"], ("temp",)),
             (["run", *good, "--prompt", "x", "--top-p", "0"], ("top-p",)), (["run", *good, "--prompt", "x", "--top-p", "1.5"], ("top-p",)),
-            (["run", *good, "--prompt", "x", "-n", "x"], ("x",)), (["run", *good, "--prompt", "x", "-n", "-1"], ("-1",)),
+            (["run", *good, "--prompt", "x", "-n", "x"], ("x",)), (["run", *good, "--prompt", "x", "-n", "-2"], ("-2",)),
             (["run", *good, "--prompt", "x", "-n", "99999999999999999999"], ()), (["run", *good, "--prompt", "x", "--top-k", "1.5"], ("top-k",)),
             (["run", *good, "--prompt", "x", "--seed", "abc"], ("seed",)), (["run", *good, "--prompt", "x", "--threads", "-1"], ("threads",)),
             (["run", *good, "--prompt", "x", "--repeat-penalty", "0"], ("repeat-penalty",)), (["run", *good, "--prompt", "x", "--min-p", "2"], ("min-p",)),
