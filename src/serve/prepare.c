@@ -46,9 +46,12 @@ static void read_request(Exchange *x, bool at_once)
 
 void job_write(Job *j)
 {
-    Server *s    = j->server;
-    j->next      = s->unwritten;
-    s->unwritten = j;
+    Server *s  = j->server;
+    Job   **at = &s->unwritten; /* behind the others */
+    while (*at)
+        at = &(*at)->next;
+    *at     = j;
+    j->next = NULL;
     s->n_unread++;
     pthread_cond_signal(&s->come);
 }
