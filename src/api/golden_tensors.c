@@ -315,15 +315,18 @@ static bool layer_holds(const Compared *d, int l, int from)
 /* Whole layers that moved: "layers.2 holds layers.3". */
 static bool name_layers(const Compared *d, char *out, size_t n_out)
 {
-    const int n  = d->c->config.n_layers;
-    size_t    at = 0;
-    for (int l = 0; l < n; l++)
-        for (int from = 0; from < n; from++) {
-            if (from == l || !layer_holds(d, l, from) || at >= n_out)
-                continue;
+    size_t at   = 0;
+    int    last = -1; /* the layer that was looked at */
+    for (int i = 0; i < d->n && at < n_out; i++) {
+        const int l = d->spec[i].layer, from = d->found[i].from;
+        if (d->found[i].kind == SAME || l < 0 || l == last)
+            continue;
+        last = l; /* its first tensor that differs says from where, or it is no other layer */
+        if (d->found[i].kind == MOVED && d->spec[from].layer >= 0 && d->spec[from].layer != l
+            && layer_holds(d, l, d->spec[from].layer))
             at += (size_t)snprintf(out + at, n_out - at, "%slayers.%d holds layers.%d",
-                                   at ? ", " : "", l, from);
-        }
+                                   at ? ", " : "", l, d->spec[from].layer);
+    }
     return at > 0;
 }
 
