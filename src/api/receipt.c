@@ -104,6 +104,8 @@ static void put_constraint(TextOut *o, const tblock_receipt *r)
     json_out(o, "constraint: {kind: %s", receipt_kinds[r->kind]);
     json_out_member(o, "text", r->text, r->n_text);
     put_ids(o, "stop_ids", r->stop_ids, r->sampling.n_end_ids);
+    if (r->rules > 1)
+        json_out(o, "rules: %d", r->rules);
     json_out(o, "}");
 }
 
@@ -287,6 +289,7 @@ static bool copy_constraint(tblock_receipt *r, const tblock_generation_options *
         return fail(err, INPUT, "receipt: expected a constraint in UTF-8");
     tblock_model_describe(m, &info);
     r->kind               = t.kind;
+    r->rules              = t.kind >= FIRST_BY_RULES ? SCHEMA_RULES : 1;
     r->n_text             = t.n;
     r->text               = malloc(t.n + 1);
     r->sampling.n_end_ids = o->stop_ids ? o->n_stop_ids : (size_t)info.n_eos;

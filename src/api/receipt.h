@@ -24,6 +24,7 @@ struct tblock_receipt {
     float          *bias;
     int32_t        *stop_ids;                           /* only with a constraint */
     int             kind;                               /* of the constraint; 0: none */
+    int             rules;                              /* SCHEMA_RULES of its time */
     char           *text;                               /* [n_text] */
     size_t          n_text;
     size_t          every, n_links, cap_links, n_blocks, cap_blocks;
@@ -40,8 +41,11 @@ struct tblock_receipt {
 };
 
 extern const char *const receipt_fact_keys[RECEIPT_FACTS];
-/* The names of the kinds of constraints, by ConstraintText.kind. */
-enum { RECEIPT_KINDS = CONSTRAINT_CALLS + 1 };
+/* The names of the kinds of constraints, by ConstraintText.kind; those from `json_schema` on are
+ * made by rules (docs/constraints.md, "JSON Schema"), whose number goes up when other texts fit the
+ * same schema: 2, of 2026-11: one spelling of integers and listed values, bounded numbers. */
+enum { RECEIPT_KINDS = CONSTRAINT_CALLS + 1, FIRST_BY_RULES = TBLOCK_JSON_SCHEMA,
+       SCHEMA_RULES = 2 };
 extern const char *const receipt_kinds[RECEIPT_KINDS];
 
 /* The facts of this context, as a receipt holds them; hex is room for one of the values. */

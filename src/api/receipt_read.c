@@ -78,13 +78,16 @@ static bool read_sampling(const Reading *in, const JsonNode *j)
 
 static bool read_constraint(const Reading *in, const JsonNode *j)
 {
-    static const char *const keys[3] = { "kind", "text", "stop_ids" };
-    const JsonNode          *v[3];
-    tblock_receipt          *r = in->r;
+    static const char *const keys[4] = { "kind", "text", "stop_ids", "rules" };
+    const JsonNode          *v[4];
+    int64_t                  rules = 1; /* those of before they had a number */
+    tblock_receipt          *r     = in->r;
     if (j->kind == NODE_NULL)
         return true;
-    if (!record_members(&in->at, "constraint", j, keys, 3, 3, v))
+    if (!record_members(&in->at, "constraint", j, keys, 4, 3, v)
+        || (v[3] && !record_whole(&in->at, "constraint.rules", v[3], 2, SCHEMA_RULES, &rules)))
         return false;
+    r->rules = (int)rules;
     for (int i = 1; i < RECEIPT_KINDS; i++)
         if (node_is(v[0], receipt_kinds[i]))
             r->kind = i;

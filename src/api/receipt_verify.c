@@ -259,7 +259,14 @@ static void conclude(Checking *k)
                    : row->first >= 0     ? TBLOCK_RECEIPT_LOGITS
                    : row->position >= 0  ? TBLOCK_RECEIPT_TOKEN
                                          : TBLOCK_RECEIPT_HOLDS;
-    if (k->failed)
+    /* its logits hold, and other texts may have fitted its schema: that is no lie */
+    const bool other_rules = row->verdict == TBLOCK_RECEIPT_TOKEN
+                          && k->r->kind >= FIRST_BY_RULES && k->r->rules != SCHEMA_RULES;
+    if (other_rules) {
+        row->verdict = TBLOCK_RECEIPT_OTHER;
+        snprintf(row->why, sizeof row->why, "%s, by rules %d of JSON Schema; it was made by "
+                                            "rules %d", token, SCHEMA_RULES, k->r->rules);
+    } else if (k->failed)
         snprintf(row->why, sizeof row->why, "%s", k->why.msg);
     else
         snprintf(row->why, sizeof row->why, "%s%s%s%s", at, *at && *token ? "; " : "", token,

@@ -18,6 +18,7 @@ from verdicts import Skip, attempt_all, need, option_only  # noqa: E402
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
 MODEL = str(ROOT / "models/shakespeare.bin")
 OLD = ROOT / "tests/data/receipts/version1.json"
+OLD_RULES = ROOT / "tests/data/receipts/rules1.json"
 TEMP = None
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "old": {"type": "boolean"}},
           "required": ["name", "old"], "additionalProperties": False}
@@ -326,6 +327,22 @@ def version_1_is_still_read():
     need((row["verdict"], row["position"], row["first"]) == ("logits", 42, 34), str(row))
 
 
+def older_rules_of_schemas_are_no_lie():
+    """OLD_RULES was written before integers had one spelling (--prompt 'Give me a number: ' -n 24 --seed 1 --temp 1.6 --top-k 0 --top-p 1
+    and the schema of an integer): it spelled 677 as 677.00..., which its logits gave then."""
+    row = verdict(OLD_RULES)[0]
+    need((row["verdict"], row["position"]) == ("other", 12) and "by rules 2 of JSON Schema; it was made by rules 1" in row["why"], str(row))
+    row = verdict(changed(OLD_RULES, lambda r: r["constraint"].__setitem__("kind", "grammar")))[0]
+    need(row["verdict"] == "changed", str(row))
+    now = made("schema", "--json-schema", json.dumps(SCHEMA), n=40)
+    need(json.loads(now.read_text())["constraint"]["rules"] == 2, now.read_text())
+    need(verdict(now)[0]["verdict"] == "holds", "a schema of today")
+    need("rules" not in json.loads(made("pattern", "--regex", "[a-z]+").read_text())["constraint"], "a pattern has no rules")
+    for rules in (0, 1, 3, "2"):
+        bad = changed(now, lambda r: r["constraint"].__setitem__("rules", rules))
+        need("constraint.rules: expected" in tblock("verify", MODEL, bad, status=3).stderr, str(rules))
+
+
 def nothing_sampled_proves_nothing():
     row = verdict(made("nothing", "-n", 0))[0]
     need((row["verdict"], row["drawn"]) == ("nothing", 0) and "no token was sampled" in row["why"], str(row))
@@ -511,7 +528,8 @@ def main():
     global TEMP
     claims = (holds_with_every_option, min_tokens_count_only_where_they_are, the_same_bytes_everywhere, verify_runs_anywhere, a_state_goes_on_with_a_receipt,
               the_chain_is_what_the_page_says, any_json_writer_keeps_it, each_field_changed_is_named, a_changed_token_or_link_is_found,
-              blocks_cannot_change_places, one_block_is_computed_alone, two_are_bisected, version_1_is_still_read, nothing_sampled_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
+              blocks_cannot_change_places, one_block_is_computed_alone, two_are_bisected, version_1_is_still_read, older_rules_of_schemas_are_no_lie,
+              nothing_sampled_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
               what_cannot_be_computed_is_not_checked_and_never_failed, records_bring_their_own_context_length, receipts_bring_the_length_of_their_rotations,
               strangers_receipts_are_refused_by_name, many_are_one_batch, junit_has_a_case_for_each, usage_is_told,
               the_model_s_hash_is_checked)
