@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/sampling.h"
@@ -254,8 +253,6 @@ static bool read_text(PromptInput *p, const PromptOptions *o, tblock_error *err)
 {
     TextOut     text = { 0 };
     const char *file = prompt_file(o);
-    if (file && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
-        cli_note("type the prompt, then press Ctrl-D on a new line");
     bool good = !file || input_read(file, INPUT_PROMPT, &text, err);
     good      = good && (!o->text || text_out_add(&text, o->text, strlen(o->text), err));
     for (size_t i = 0; good && !file && i < o->words.n; i++)

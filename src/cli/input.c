@@ -22,8 +22,11 @@ int open_or_take(const char *path, int flags)
 
 static int open_file(const char *path, tblock_error *err)
 {
-    if (strcmp(path, "-") == 0)
+    if (strcmp(path, "-") == 0) {
+        if (isatty(STDIN_FILENO))
+            cli_note("type the text, then press Ctrl-D on a new line");
         return STDIN_FILENO;
+    }
     int fd = open_or_take(path, O_RDONLY); /* in a sandbox it is already open */
     if (fd < 0)
         fail(err, file_status(errno), "%s: cannot open: %s", path, strerror(errno));

@@ -11,6 +11,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+import terminal  # noqa: E402
 from verdicts import attempt_all, need  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
@@ -98,13 +99,23 @@ def eval_ends_at_the_first_interrupt():
             run.kill()
 
 
+def who_types_is_told_how_to_end():
+    """Every command that reads a text waits for it on a terminal."""
+    if not terminal.possible():
+        return
+    for args in (["tokenize", MODEL], ["tokenize", MODEL, "-f", "-"], ["run", MODEL, "-n", "2"], ["eval", MODEL]):
+        shown = terminal.run([TBLOCK, *args], until="then press Ctrl-D on a new line", then="ROMEO:\n\x04")
+        need("type the text, then press Ctrl-D on a new line" in shown.data, "%s: %s" % (args, shown.data))
+        need(shown.status in (0, 1), "%s: status %d: %s" % (args, shown.status, shown.data))
+
+
 def main():
     global TEMP
     with tempfile.TemporaryDirectory() as folder:
         TEMP = pathlib.Path(folder)
         sys.exit(attempt_all(swapped_arguments_of_verify_are_named, another_models_records_are_named, a_text_where_a_record_belongs_is_called_a_text,
                              quantize_writes_no_gguf, types_of_llama_cpp_name_the_near_one, chat_expects_json, rerank_asks_for_a_question,
-                             eval_ends_at_the_first_interrupt))
+                             eval_ends_at_the_first_interrupt, who_types_is_told_how_to_end))
 
 
 if __name__ == "__main__":
