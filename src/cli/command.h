@@ -149,6 +149,8 @@ void cli_print(const char *fmt, ...);
 __attribute__((format(printf, 1, 2)))
 #endif
 void cli_note(const char *fmt, ...);
+/* The output ends within a line: where it is the file of the messages too, the next begins one. */
+void cli_in_line(bool is);
 void cli_set_quiet(bool quiet);
 bool cli_is_quiet(void);
 

@@ -21,6 +21,8 @@ static struct { char data[OUTPUT_ROOM]; size_t n; int error; bool to_stderr; } o
 
 static void write_out(const char *data, size_t n)
 {
+    if (n)
+        cli_in_line(data[n - 1] != '\n');
     if (!output.error && !write_all(output.to_stderr ? STDERR_FILENO : STDOUT_FILENO, -1, data, n))
         output.error = errno;
 }

@@ -109,13 +109,22 @@ def who_types_is_told_how_to_end():
         need(shown.status in (0, 1), "%s: status %d: %s" % (args, shown.status, shown.data))
 
 
+def notes_begin_a_line_of_a_file_that_has_text_too():
+    args = [TBLOCK, "run", MODEL, "-p", "ROMEO:", "-n", "300", "--temp", "0"]
+    both = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=True).stdout
+    apart = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=True)
+    note = "tblock: stopped: the context of 256 tokens is full\n"
+    need(both == apart.stdout + "\n" + note and apart.stderr == note and not apart.stdout.endswith("\n"), both[-120:])
+
+
 def main():
     global TEMP
     with tempfile.TemporaryDirectory() as folder:
         TEMP = pathlib.Path(folder)
         sys.exit(attempt_all(swapped_arguments_of_verify_are_named, another_models_records_are_named, a_text_where_a_record_belongs_is_called_a_text,
                              quantize_writes_no_gguf, types_of_llama_cpp_name_the_near_one, chat_expects_json, rerank_asks_for_a_question,
-                             eval_ends_at_the_first_interrupt, who_types_is_told_how_to_end))
+                             eval_ends_at_the_first_interrupt, who_types_is_told_how_to_end,
+                             notes_begin_a_line_of_a_file_that_has_text_too))
 
 
 if __name__ == "__main__":
