@@ -44,7 +44,8 @@ static void print_line(const char *fmt, va_list list)
     const char warning[] = "warning:";
     size_t     n = strncmp(line, warning, sizeof warning - 1) == 0 ? sizeof warning - 1 : 0;
     fprintf(stderr, "%stblock: %s%.*s%s%s\n", breaks_line() ? "\n" : "",
-            n ? terminal_tone(STDERR_FILENO, TONE_WARNING) : "", (int)n, line, n ? terminal_tone(STDERR_FILENO, TONE_OFF) : "", line + n);
+            n ? terminal_tone(STDERR_FILENO, TONE_WARNING) : "", (int)n, line,
+            n ? terminal_tone(STDERR_FILENO, TONE_OFF) : "", line + n);
 }
 
 void cli_print(const char *fmt, ...)

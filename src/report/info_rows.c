@@ -465,8 +465,9 @@ void info_memory(Rows *r, const Info *info)
     amount(r, "activations", "activations", m->activations, what, NULL);
     amount(r, "logits", "logits", m->logits, "for one token", NULL);
     amount(r, "total", "total", m->total, "with one thread", "total first");
-    if (info->contents && m->available) /* a config is often that of another machine */
-        amount(r, "available", m->total > m->available ? "available" : NULL, m->available,
+    /* only then, so that a report is the same each time */
+    if (m->available && m->total > m->available)
+        amount(r, "available", "available", m->available,
                "less than the total: see --ctx, --kv-type", NULL);
     rows_table_end(r, NULL);
     rows_put(r, "each_thread", v_count(m->each_thread));
