@@ -337,6 +337,40 @@ static void a_wrong_draft_pushes_nothing_out_of_a_window(void)
     tblock_context_free(c);
 }
 
+/* Those whose drafts are always right take no step of one that does not draft, and all of them no
+ * more rows than one alone may: the step of the other stays as short. */
+static void who_drafts_starves_nobody(void)
+{
+    enum { MANY = 6, DRAFT = 7, TOKENS = 40 };
+    static const int32_t ids[] = { 1, 2, 3 };
+    for (size_t n = 1; n <= MANY; n++) {
+        tblock_context    *c = context_of(plain, MANY, 0, 2), *d = context_of(plain, MANY, 0, 2);
+        tblock_generation *g[MANY] = { NULL };
+        size_t             most = 0, steps = 0;
+        CHECK(c && d && tblock_draft_by(c, d, &err), "%s", err.msg);
+        for (size_t i = 0; i < n; i++) /* the last one has no draft */
+            g[i] = tblock_generation_open(
+                c, &(tblock_generation_options){ .ids = ids, .n_ids = 3, .max_tokens = TOKENS,
+                                                 .draft = i + 1 < n ? DRAFT : 0 }, &err);
+        while (g[n - 1] && info_of(g[n - 1]).end == TBLOCK_GOES_ON && steps < 1000) {
+            size_t before = 0, after = 0;
+            for (size_t i = 0; i < n; i++)
+                before += info_of(g[i]).n_proposed;
+            CHECK(tblock_advance(c, g, n, 0, &err), "%s", err.msg);
+            for (size_t i = 0; i < n; i++)
+                after += info_of(g[i]).n_proposed;
+            most = after - before > most ? after - before : most;
+            steps++;
+        }
+        CHECK(steps == TOKENS, "%zu: %zu steps for %d tokens", n, steps, TOKENS);
+        CHECK(most <= DRAFT, "%zu: %zu drafted at once", n, most);
+        CHECK(n != 2 || most == DRAFT, "alone it may draft all: %zu", most);
+        for (size_t i = 0; i < n; i++)
+            tblock_generation_close(g[i]);
+        tblock_context_free(c), tblock_context_free(d);
+    }
+}
+
 static void what_a_sequence_holds_is_reused(void)
 {
     static const int32_t      id[] = { 1, 2, 3, 4, 5, 6, 7, 8 }, other[] = { 9, 9, 9 };
@@ -1042,6 +1076,7 @@ int main(int argc, char **argv)
     TEST(a_wrong_draft_pushes_nothing_out_of_a_window);
     TEST(quantized_weights_change_no_bit);
     TEST(a_drafter_changes_no_bit);
+    TEST(who_drafts_starves_nobody);
     TEST(what_a_sequence_holds_is_reused);
     TEST(what_another_scope_holds_is_not_reused);
     TEST(it_ends_where_it_should);
