@@ -112,5 +112,6 @@ bool golden_digest_same(const GoldenCase *k, size_t row, const float *logits, do
     out->mean_kl = out->max_kl = NAN;
     out->top1 += same_tokens(was.top, was.n > 0, is.top, is.n > 0);
     out->top5 += same_tokens(was.top, was.n, is.top, is.n);
-    return was.hash == is.hash;
+    return was.hash == is.hash && memcmp(was.top, is.top, sizeof is.top) == 0
+        && memcmp(was.value, is.value, sizeof is.value) == 0; /* else the file was changed */
 }

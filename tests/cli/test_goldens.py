@@ -471,6 +471,19 @@ def a_bad_digest_is_one_error_line():
         need(expected in done.stderr and done.stderr.count("\n") == 1, done.stderr)
 
 
+def a_digest_whose_largest_logits_were_changed_differs():
+    """They are for people, and must not say something else than the hash."""
+    model = folder("digest-changed")
+    tensors, meta = read_safetensors(golden("digest-changed", model, "--digest"))
+    top, value = tensors["logits.top"][2], tensors["logits.top_value"][2]
+    for i, other in enumerate(({"logits.top_value": ("F32", [8, 5], value[:-1] + bytes([value[-1] ^ 1]))},
+                               {"logits.top": ("I32", [8, 5], top[:-20] + top[-16:-12] + top[-20:-16] + top[-12:])})):
+        path = TEMP / ("digest-changed-%d.safetensors" % i)
+        write_safetensors(path, {**tensors, **other}, meta)
+        found = reported(model, path, status=1)
+        need(found["sequences"][0]["first_diff"] == 7, str(found))
+
+
 if __name__ == "__main__":
     only = option_only(__doc__).parse_args().only
     with tempfile.TemporaryDirectory(prefix="tblock-goldens-") as temp:
@@ -480,4 +493,5 @@ if __name__ == "__main__":
                              settings_are_a_cause_if_logits_differ, a_model_in_another_format_or_type_is_the_same, every_family_is_the_same_as_its_conversion, other_types_are_named,
                              fingerprints_are_what_the_page_says,
                              a_bad_fingerprint_is_one_error_line, an_older_golden_is_read_as_before,
-                             a_digest_holds_hashes_and_the_five_largest, a_digest_finds_what_differs, a_bad_digest_is_one_error_line, only=only))
+                             a_digest_holds_hashes_and_the_five_largest, a_digest_finds_what_differs, a_bad_digest_is_one_error_line,
+                             a_digest_whose_largest_logits_were_changed_differs, only=only))
