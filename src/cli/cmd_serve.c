@@ -79,9 +79,8 @@ static void tell_draft(const Drafting *d, const char *path)
              (double)d->info.bytes_per_token / 1e6, (double)c.kv_tile_bytes / 64e3);
 }
 
-/* The tiles of one text of n_ctx tokens (scheduler_check), and the bytes of KV cache that a server
- * takes at most: a tenth of what is available is left to others. */
-static size_t text_tiles(int n_ctx) { return (size_t)n_ctx / 64 + 8; }
+/* The bytes of KV cache that a server takes at most: a tenth of what is available is left to
+ * others. */
 static size_t room_of(const tblock_context_info *c) { return c->kv_room / 10 * 9; }
 
 /* The context. If nobody chose its length, it is the model's, or as much of it as the memory has
@@ -93,9 +92,10 @@ static bool open_context(Frame *f, tblock_error *err)
         return false;
     tblock_context_describe(f->context, &c);
     const size_t tiles = c.kv_tile_bytes ? room_of(&c) / c.kv_tile_bytes : SIZE_MAX;
-    if (f->compute.n_ctx || !c.kv_room || tiles >= text_tiles(c.n_ctx))
+    if (f->compute.n_ctx || !c.kv_room || tiles >= serve_text_tiles(c.n_ctx))
         return true;
-    f->compute.n_ctx = tiles > text_tiles(64) ? (int)(tiles - text_tiles(0)) * 64 : 64;
+    f->compute.n_ctx =
+        tiles > serve_text_tiles(64) ? (int)(tiles - serve_text_tiles(0)) * 64 : 64;
     cli_note("context of %d tokens: the memory has no room for the model's %d (--ctx)",
              f->compute.n_ctx, c.n_ctx);
     tblock_context_free(f->context);
@@ -108,7 +108,7 @@ static void bound_kv(ServeOptions *o)
 {
     tblock_context_info c;
     tblock_context_describe(o->context, &c);
-    const size_t text = text_tiles(c.n_ctx) * c.kv_tile_bytes, room = room_of(&c);
+    const size_t text = serve_text_tiles(c.n_ctx) * c.kv_tile_bytes, room = room_of(&c);
     if (o->kv_bytes || !c.kv_room || room / (size_t)c.n_seqs >= text)
         return;
     o->kv_bytes = room > text ? room : text;

@@ -613,10 +613,12 @@ static void wait_for_work(Server *s)
     pthread_cond_timedwait(&s->work, &s->lock, &until);
 }
 
+size_t serve_text_tiles(int n_ctx) { return (size_t)n_ctx / TILE + 8; }
+
 bool scheduler_check(const Server *s, tblock_error *err)
 {
     const tblock_context_info *c = &s->computing;
-    const size_t tiles = (size_t)c->n_ctx / TILE + 8;
+    const size_t tiles = serve_text_tiles(c->n_ctx);
     return !s->o->kv_bytes || tiles * c->kv_tile_bytes <= s->o->kv_bytes
         || fail(err, TBLOCK_USAGE,
                 "--kv-memory: expected at least %zu MB, which one text of %d tokens takes, found "

@@ -51,6 +51,9 @@ int serve_listen(const ServeOptions *o, tblock_error *err);
  * for an open address) and TBLOCK_SYSTEM. */
 bool serve(const ServeOptions *o, tblock_error *err);
 
+/* The tiles of KV cache that one text of n_ctx tokens may take: the least of a server. */
+size_t serve_text_tiles(int n_ctx);
+
 /* Queries /health of the server at an address (check.c). Fails with TBLOCK_NO unless it responds
  * within seconds that it is healthy, and TBLOCK_USAGE (no address). */
 bool serve_check(const char *host, int port, tblock_error *err);
