@@ -232,27 +232,28 @@ static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblo
         && (report->ok || report_difference(report, golden_of(a), err));
 }
 
-/* A golden file or a receipt in the place of the model: then the error says what is where. */
-static bool swapped(const Frame *f, tblock_error *err)
+/* The model. A golden file or a receipt in its place: then the error says what is where. */
+static bool open_model(Frame *f, tblock_error *err)
 {
     tblock_recorded record = { 0 };
     char            shown[CLI_SHOWN];
+    if (frame_model(f, err))
+        return true;
     if (tblock_recorded_read(golden_of(f->args), false, &record, NULL) && record.n_ctx)
         return false; /* that one is in its place */
     const char *found = receipt_is(f->path) ? "a JSON text" : NULL;
     if (!found && tblock_recorded_read(f->path, false, &record, NULL) && record.n_ctx)
         found = "recorded tokens";
     return found
-        && !fail(err, TBLOCK_USAGE, "verify: expected the model first and then its records, found "
-                                    "%s in %s",
-                 found, cli_shown(shown, f->path));
+        && fail(err, TBLOCK_USAGE, "verify: expected the model first and then its records, found "
+                                   "%s in %s", found, cli_shown(shown, f->path));
 }
 
 static bool verify_golden(Frame *f, tblock_error *err)
 {
     const VerifyArgs    *a      = f->args;
     tblock_verify_report report = { 0 };
-    bool                 opened = frame_model(f, err) || (swapped(f, err) && false);
+    bool                 opened = open_model(f, err);
     if (!check_junit(f, err))
         return false;
     tblock_verify_options o = { .exact = a->exact,

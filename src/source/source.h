@@ -228,8 +228,8 @@ bool open_tokenizer_source(Source *s, Error *err);
 
 /* The same for a llama2.c file, which holds no tokenizer. Takes tokenizer.bin or tokenizer.model
  * from its folder, the first with as many tokens as the model. And for Meta's folder, which has its
- * own, or one above it. Sets s->tokenizer_note. Fails only
- * with SYSTEM, because the model can be used without a tokenizer. */
+ * own, or one above it. Sets s->tokenizer_note. Fails only with SYSTEM, because the model can be
+ * used without a tokenizer. */
 bool open_tokenizer_beside(Source *s, Error *err);
 #define TOKENIZER_ABOVE "../tokenizer.model"
 /* file_check_apart for those two files, whether they were taken or not */
