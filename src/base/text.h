@@ -108,6 +108,21 @@ static inline bool utf8_valid(const char *s, size_t n)
     return true;
 }
 
+/* Do the bytes begin as a text does? Of the first 512: UTF-8 without the control characters that
+ * text never has. */
+static inline bool text_begins(const char *s, size_t n)
+{
+    uint32_t code = 0;
+    for (size_t i = 0; i < n && i < 512;) {
+        int length = utf8_decode(s + i, n - i, &code);
+        if (length < 0 || code == 0x7F
+            || (code < 0x20 && !(code >= '\t' && code <= '\r') && code != 0x1B))
+            return false;
+        i += (size_t)length;
+    }
+    return n > 0;
+}
+
 /* ---- printable.c ----------------------------------------------------------------------------- */
 
 /* How to show text from files and command lines on a terminal. What is safe is decided only

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "format/bytes.h"
 #include "format/tensors.h"
 
@@ -27,11 +28,8 @@ static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error
                     m->size);
     memcpy(&length, m->data, sizeof length);
     const char *other = format_of(m->data, m->size);
-    bool        plain = true;
-    for (size_t i = 0; i < sizeof length; i++)
-        plain = plain && ((m->data[i] >= ' ' && m->data[i] < 127)
-                          || memchr("\t\r\n", m->data[i], 3));
-    other = other ? other : plain ? "a text" : NULL;
+    if (!other && text_begins((const char *)m->data, m->size))
+        other = "a text";
     if (length > MAX_HEADER && other)
         return fail(err, INPUT, "%s: expected a safetensors file, found %s", m->path, other);
     if (length > MAX_HEADER)

@@ -183,21 +183,6 @@ bool source_need_weights(const Source *s, Error *err)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Are the first bytes text? That is UTF-8 without the control characters that text never has. */
-static bool is_text(const FileMap *m)
-{
-    size_t   n = m->size < 512 ? m->size : 512;
-    uint32_t code = 0;
-    for (size_t i = 0; i < n;) {
-        int length = utf8_decode((const char *)m->data + i, m->size - i, &code);
-        if (length < 0 || code == 0x7F
-            || (code < 0x20 && !(code >= '\t' && code <= '\r') && code != 0x1B))
-            return false;
-        i += (size_t)length;
-    }
-    return n > 0;
-}
-
 /* JSON texts that are no configs, by what is in them. */
 bool refuse_other_json(const char *path, const char *text, size_t n, Error *err)
 {
@@ -268,7 +253,7 @@ bool refuse_file(const FileMap *m, Error *err)
         return true;
     if (json_object_begins(m->data, m->size))
         return refuse_json(m, err);
-    if (other || is_text(m))
+    if (other || text_begins((const char *)m->data, m->size))
         return fail(err, INPUT,
                     "%s: expected a model (a model file, a Hugging Face folder, a .gguf, a Meta "
                     "folder or a llama2.c .bin), found %s",
